@@ -1,0 +1,170 @@
+//! Dates: read from what flows carry, written with Java's `DateTimeFormatter` patterns.
+//!
+//! A date is a text or a number between filters. A local time without a zone is read in `timeZone`, else UTC; output
+//! is in `timeZone`, else UTC. Month and day names are English whatever `locale` says.
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, ToSpan as _, Zoned};
+
+use crate::EvalError;
+use crate::filters::Args;
+use crate::value::Value;
+
+mod pattern;
+
+const DEFAULT_FORMAT: &str = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX";
+
+fn wrong(message: impl Into<String>) -> EvalError {
+    EvalError::new("filter", message)
+}
+
+/// The instant that many nanoseconds after 1970.
+pub(crate) fn instant(nanos: i128) -> Result<Timestamp, EvalError> {
+    Timestamp::from_nanosecond(nanos).map_err(|_| wrong("the date is out of range"))
+}
+
+fn zone(args: &Args, position: usize) -> Result<TimeZone, EvalError> {
+    let Some(name) = args.text(position, "timeZone") else { return Ok(TimeZone::UTC) };
+    if name.eq_ignore_ascii_case("utc") || name == "Z" {
+        return Ok(TimeZone::UTC);
+    }
+    let offset = name.trim_start_matches("UTC").trim_start_matches("GMT");
+    if let Some(offset) = pattern::read_offset(offset) {
+        return Ok(offset.to_time_zone());
+    }
+    // The database compiled in, never the host's, so that every node reads the same rules.
+    jiff::tz::TimeZoneDatabase::bundled().get(&name).map_err(|_| wrong("`timeZone` is not a known time zone"))
+}
+
+/// Reads a date; `existingFormat` is the argument at `position`, `timeZone` the next.
+pub(crate) fn read(input: &Value, args: &Args, position: usize) -> Result<Timestamp, EvalError> {
+    let zone = zone(args, position + 1)?;
+    match input {
+        Value::Int(number) => from_number(*number),
+        Value::Float(seconds) => instant((seconds * 1e9) as i128),
+        Value::Str(text) => match args.text(position, "existingFormat") {
+            Some(format) => pattern::parse(text.trim(), &named_format(&format), &zone),
+            None => read_iso(text.trim(), &zone),
+        },
+        other => Err(EvalError::type_error(format!("a date cannot be read from {}", other.kind()))),
+    }
+}
+
+/// Seconds, milliseconds, microseconds or nanoseconds, told apart by their length.
+fn from_number(number: i128) -> Result<Timestamp, EvalError> {
+    let factor = match number.unsigned_abs() {
+        0..100_000_000_000 => 1_000_000_000,
+        100_000_000_000..100_000_000_000_000 => 1_000_000,
+        100_000_000_000_000..100_000_000_000_000_000 => 1_000,
+        _ => 1,
+    };
+    instant(number.saturating_mul(factor))
+}
+
+fn read_iso(text: &str, zone: &TimeZone) -> Result<Timestamp, EvalError> {
+    if let Ok(instant) = text.parse::<Timestamp>() {
+        return Ok(instant);
+    }
+    if let Some(start) = text.find('[') {
+        return text[..start].parse().map_err(|_| unreadable());
+    }
+    if let Ok(number) = text.parse::<i128>() {
+        return from_number(number);
+    }
+    let local = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(|date| date.at(0, 0, 0, 0)));
+    local_in(local.map_err(|_| unreadable())?, zone)
+}
+
+fn unreadable() -> EvalError {
+    wrong("the text is not a date; give `existingFormat` when it is not ISO 8601")
+}
+
+fn local_in(local: DateTime, zone: &TimeZone) -> Result<Timestamp, EvalError> {
+    local.to_zoned(zone.clone()).map(|zoned| zoned.timestamp()).map_err(|_| wrong("the date is out of range"))
+}
+
+/// Writes an instant; `format` is the argument at `position`, `timeZone` two further.
+pub(crate) fn format_instant(instant: &Timestamp, args: &Args, position: usize) -> Result<Value, EvalError> {
+    let zoned = instant.to_zoned(zone(args, position + 2)?);
+    let format = args.text(position, "format").unwrap_or_else(|| DEFAULT_FORMAT.to_owned());
+    pattern::format(&zoned, &named_format(&format)).map(Value::str)
+}
+
+/// Names Kestra gives to common patterns.
+fn named_format(format: &str) -> String {
+    let pattern = match format.to_ascii_lowercase().as_str() {
+        "iso" => DEFAULT_FORMAT,
+        "iso_milli" => "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+        "iso_sec" | "iso_offset_date_time" | "iso_date_time" => "yyyy-MM-dd'T'HH:mm:ssXXX",
+        "iso_instant" => "yyyy-MM-dd'T'HH:mm:ssXXX",
+        "iso_local_date" | "iso_date" => "yyyy-MM-dd",
+        "iso_local_time" | "iso_time" => "HH:mm:ss",
+        "iso_local_date_time" => "yyyy-MM-dd'T'HH:mm:ss",
+        "basic_iso_date" => "yyyyMMdd",
+        "iso_ordinal_date" => "yyyy-DDD",
+        "rfc_1123_date_time" => "EEE, d MMM yyyy HH:mm:ss Z",
+        "sql" => "yyyy-MM-dd HH:mm:ss.SSSSSS",
+        "sql_milli" => "yyyy-MM-dd HH:mm:ss.SSS",
+        "sql_sec" => "yyyy-MM-dd HH:mm:ss",
+        _ => return format.to_owned(),
+    };
+    pattern.to_owned()
+}
+
+/// `dateAdd(amount, unit, format, existingFormat, timeZone)`.
+pub(crate) fn add(input: &Value, args: &Args) -> Result<Value, EvalError> {
+    let amount = args.int(0, "amount", "dateAdd")?.ok_or_else(|| wrong("`dateAdd` needs an amount"))?;
+    let span = span(amount, &args.required_text(1, "unit", "dateAdd")?)?;
+    let zoned = read(input, args, 3)?.to_zoned(zone(args, 4)?);
+    let moved: Zoned = zoned.checked_add(span).map_err(|_| wrong("the date is out of range"))?;
+    format_instant(&moved.timestamp(), args, 2)
+}
+
+fn span(amount: i64, unit: &str) -> Result<Span, EvalError> {
+    let span = match unit.to_ascii_uppercase().as_str() {
+        "NANOS" => Span::new().try_nanoseconds(amount),
+        "MICROS" => Span::new().try_microseconds(amount),
+        "MILLIS" => Span::new().try_milliseconds(amount),
+        "SECONDS" => Span::new().try_seconds(amount),
+        "MINUTES" => Span::new().try_minutes(amount),
+        "HOURS" => Span::new().try_hours(amount),
+        "HALF_DAYS" => Span::new().try_hours(amount.saturating_mul(12)),
+        "DAYS" => Span::new().try_days(amount),
+        "WEEKS" => Span::new().try_weeks(amount),
+        "MONTHS" => Span::new().try_months(amount),
+        "YEARS" => Span::new().try_years(amount),
+        "DECADES" => Span::new().try_years(amount.saturating_mul(10)),
+        _ => return Err(wrong("`unit` of `dateAdd` must be a unit such as DAYS or HOURS")),
+    };
+    span.map_err(|_| wrong("`amount` of `dateAdd` is out of range"))
+}
+
+/// `timestamp(existingFormat, timeZone)` in seconds, or in the unit the filter's name says.
+pub(crate) fn timestamp(name: &str, input: &Value, args: &Args) -> Result<Value, EvalError> {
+    let nanos = read(input, args, 0)?.as_nanosecond();
+    Ok(Value::Int(match name {
+        "timestampMilli" => nanos.div_euclid(1_000_000),
+        "timestampMicro" => nanos.div_euclid(1_000),
+        "timestampNano" => nanos,
+        _ => nanos.div_euclid(1_000_000_000),
+    }))
+}
+
+/// `dayOfWeek(date)` and its kin, in UTC.
+pub(crate) fn part(name: &str, input: &Value) -> Result<Value, EvalError> {
+    let zoned = read(input, &Args::default(), 0)?.to_zoned(TimeZone::UTC);
+    let weekday = zoned.weekday();
+    Ok(match name {
+        "dayOfMonth" => Value::Int(i128::from(zoned.day())),
+        "hourOfDay" => Value::Int(i128::from(zoned.hour())),
+        "monthOfYear" => Value::str(pattern::month_name(zoned.month()).to_uppercase()),
+        "isWeekend" => Value::Bool(weekday.to_monday_one_offset() > 5),
+        _ => Value::str(pattern::day_name(weekday).to_uppercase()),
+    })
+}
+
+/// The start of the day `days` after 1970, for patterns that lack a date.
+fn epoch_day(days: i64) -> Date {
+    Date::new(1970, 1, 1).map_or(Date::MIN, |epoch| epoch.saturating_add(days.days()))
+}

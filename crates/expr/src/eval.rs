@@ -1,0 +1,570 @@
+//! The evaluator.
+//!
+//! Recursion happens only where the parser let the text nest, plus where author text in `vars` refers to other author
+//! text; both are counted (`FRAMES_MAX`, `Budget::depth`), so the stack stays bounded for every input. Every visit of
+//! a node, and every value built, is paid for with fuel.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Value as Json;
+
+use crate::ast::{BinaryOp, Call, Chain, Expr, Node, Step, Test, UnaryOp};
+use crate::filters::{self, Args};
+use crate::taint::{self, TextBuilder};
+use crate::template::Template;
+use crate::value::Value;
+use crate::{Budget, EvalError, Scope, functions, ops};
+
+/// Nested evaluations of any kind, whatever the nesting of author text is.
+const FRAMES_MAX: u32 = 400;
+/// Containers built here nest at most this deep, because dropping them recurses.
+const VALUE_DEPTH_MAX: usize = 100;
+/// A container built here weighs at most this, however often it holds the same part.
+const VALUE_WEIGHT_MAX: usize = 8 << 20;
+/// Bytes of built value that one unit of fuel pays for.
+const BYTES_PER_FUEL: usize = 128;
+
+/// Renders to text: always `Str` or `Tainted`.
+pub fn render(template: &Template, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, EvalError> {
+    Evaluator::new(template, scope, budget, 0).text(template)
+}
+
+/// Renders; a lone `{{ expression }}` keeps its type.
+pub fn render_typed(template: &Template, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, EvalError> {
+    Evaluator::new(template, scope, budget, 0).typed(template)
+}
+
+/// Renders a tree whose texts, keys included, are templates.
+pub fn render_json(json: &Json, scope: &dyn Scope, budget: &mut Budget, typed: bool) -> Result<Value, EvalError> {
+    render_tree(json, scope, budget, typed, 0)
+}
+
+fn render_tree(
+    json: &Json,
+    scope: &dyn Scope,
+    budget: &mut Budget,
+    typed: bool,
+    level: usize,
+) -> Result<Value, EvalError> {
+    if level > VALUE_DEPTH_MAX {
+        return Err(EvalError::new("depth", format!("values may nest at most {VALUE_DEPTH_MAX} deep")));
+    }
+    spend(budget, 1)?;
+    match json {
+        Json::String(text) => render_source(text, scope, budget, typed),
+        Json::Array(items) => {
+            let mut out = Vec::with_capacity(items.len());
+            for item in items {
+                out.push(render_tree(item, scope, budget, typed, level + 1)?);
+            }
+            Ok(Value::list(out))
+        }
+        Json::Object(entries) => {
+            let mut out = IndexMap::with_capacity(entries.len());
+            for (key, item) in entries {
+                let Value::Str(name) = render_source(key, scope, budget, false)? else {
+                    return Err(EvalError::type_error("a secret cannot be the name of a field"));
+                };
+                out.insert(name.to_string(), render_tree(item, scope, budget, typed, level + 1)?);
+            }
+            Ok(Value::map(out))
+        }
+        plain => Ok(Value::from_json(plain)),
+    }
+}
+
+fn render_source(text: &str, scope: &dyn Scope, budget: &mut Budget, typed: bool) -> Result<Value, EvalError> {
+    if !text.contains('{') {
+        return Ok(Value::str(text));
+    }
+    let template = Template::parse(text).map_err(|error| EvalError::new("syntax", error.message))?;
+    if typed { render_typed(&template, scope, budget) } else { render(&template, scope, budget) }
+}
+
+pub(crate) fn spend(budget: &mut Budget, steps: u64) -> Result<(), EvalError> {
+    match budget.fuel.checked_sub(steps) {
+        Some(left) => {
+            budget.fuel = left;
+            Ok(())
+        }
+        None => {
+            budget.fuel = 0;
+            Err(EvalError::new("fuel", "the expression takes too many steps"))
+        }
+    }
+}
+
+/// Pays for a value that was built, and refuses one that is too large or too deep.
+pub(crate) fn built(value: Value, budget: &mut Budget) -> Result<Value, EvalError> {
+    let weight = value.weight();
+    spend(budget, (weight / BYTES_PER_FUEL) as u64)?;
+    let container = matches!(value, Value::List(_) | Value::Map(_) | Value::HeaderMap(_));
+    if container && value.depth() > VALUE_DEPTH_MAX {
+        return Err(EvalError::new("depth", format!("values may nest at most {VALUE_DEPTH_MAX} deep")));
+    }
+    if weight > if container { VALUE_WEIGHT_MAX } else { budget.output_bytes } {
+        return Err(too_large());
+    }
+    Ok(value)
+}
+
+pub(crate) fn too_large() -> EvalError {
+    EvalError::new("output_limit", "the expression builds a value that is too large")
+}
+
+pub(crate) struct Evaluator<'a> {
+    pub scope: &'a dyn Scope,
+    pub budget: &'a mut Budget,
+    template: &'a Template,
+    locals: Vec<(Arc<str>, Value)>,
+    frames: u32,
+}
+
+impl<'a> Evaluator<'a> {
+    fn new(template: &'a Template, scope: &'a dyn Scope, budget: &'a mut Budget, frames: u32) -> Self {
+        Evaluator { scope, budget, template, locals: Vec::new(), frames }
+    }
+
+    fn typed(&mut self, template: &Template) -> Result<Value, EvalError> {
+        let [Node::Print { expr, line }] = template.nodes.as_slice() else {
+            return self.text(template);
+        };
+        let value = self.eval(expr).map_err(|error| self.located(error, *line))?;
+        self.charge_output(value.weight())?;
+        Ok(value)
+    }
+
+    fn text(&mut self, template: &Template) -> Result<Value, EvalError> {
+        let mut out = TextBuilder::default();
+        self.nodes(&template.nodes, &mut out)?;
+        Ok(out.finish())
+    }
+
+    /// Adds the place of an error, once; the innermost template that failed is the one named.
+    fn located(&self, mut error: EvalError, line: u32) -> EvalError {
+        if error.line != 0 {
+            return error;
+        }
+        error.line = line;
+        if error.code == MISSING {
+            let source: String = self.template.source().chars().take(200).collect();
+            error.message =
+                format!("Unable to find `{}` used in the expression `{source}` at line {line}", error.message);
+        }
+        error
+    }
+
+    fn charge_output(&mut self, bytes: usize) -> Result<(), EvalError> {
+        self.budget.output_bytes = self.budget.output_bytes.checked_sub(bytes).ok_or_else(too_large)?;
+        Ok(())
+    }
+
+    fn enter(&mut self) -> Result<(), EvalError> {
+        spend(self.budget, 1)?;
+        if self.frames >= FRAMES_MAX {
+            return Err(EvalError::new("depth", "the expression nests too deep"));
+        }
+        self.frames += 1;
+        Ok(())
+    }
+
+    fn nodes(&mut self, nodes: &[Node], out: &mut TextBuilder) -> Result<(), EvalError> {
+        self.enter()?;
+        for node in nodes {
+            self.node(node, out)?;
+        }
+        self.frames -= 1;
+        Ok(())
+    }
+
+    fn node(&mut self, node: &Node, out: &mut TextBuilder) -> Result<(), EvalError> {
+        match node {
+            Node::Text(text) => {
+                self.charge_output(text.len())?;
+                out.push_text(text);
+                Ok(())
+            }
+            Node::Print { expr, line } => self.print(expr, out).map_err(|error| self.located(error, *line)),
+            Node::If { arms, otherwise, line } => self.if_node(arms, otherwise, *line, out),
+            Node::For { variable, items, body, otherwise, line } => {
+                let items = self.eval(items).and_then(|items| self.items(items));
+                let items = items.map_err(|error| self.located(error, *line))?;
+                if items.is_empty() { self.nodes(otherwise, out) } else { self.for_node(variable, &items, body, out) }
+            }
+            Node::Set { variable, expr, line } => {
+                let value = self.eval(expr).map_err(|error| self.located(error, *line))?;
+                self.assign(variable, value);
+                Ok(())
+            }
+            Node::Filter { steps, body, line } => {
+                let mut inner = TextBuilder::default();
+                self.nodes(body, &mut inner)?;
+                let mut value = Ok(inner.finish());
+                for step in steps {
+                    value = self.step(value, step);
+                }
+                let value = value.map_err(|error| self.located(error, *line))?;
+                self.push(&value, out)
+            }
+        }
+    }
+
+    fn print(&mut self, expr: &Expr, out: &mut TextBuilder) -> Result<(), EvalError> {
+        let value = self.eval(expr)?;
+        self.push(&value, out)
+    }
+
+    fn push(&mut self, value: &Value, out: &mut TextBuilder) -> Result<(), EvalError> {
+        let value = taint::printable(value, self.scope)?;
+        self.charge_output(value.weight())?;
+        out.push(&value);
+        Ok(())
+    }
+
+    fn if_node(
+        &mut self,
+        arms: &[(Expr, Vec<Node>)],
+        otherwise: &[Node],
+        line: u32,
+        out: &mut TextBuilder,
+    ) -> Result<(), EvalError> {
+        for (condition, body) in arms {
+            let holds = self.condition(condition).map_err(|error| self.located(error, line))?;
+            if holds {
+                return self.nodes(body, out);
+            }
+        }
+        self.nodes(otherwise, out)
+    }
+
+    fn for_node(
+        &mut self,
+        variable: &Arc<str>,
+        items: &[Value],
+        body: &[Node],
+        out: &mut TextBuilder,
+    ) -> Result<(), EvalError> {
+        let outer = self.locals.len();
+        for (index, item) in items.iter().enumerate() {
+            self.locals.truncate(outer);
+            self.locals.push((variable.clone(), item.clone()));
+            self.locals.push((Arc::from("loop"), loop_state(index, items.len())));
+            self.nodes(body, out)?;
+        }
+        self.locals.truncate(outer);
+        Ok(())
+    }
+
+    /// What `for` walks over; a map gives `{key, value}` entries. Items of a sealed list are sealed one by one.
+    fn items(&mut self, value: Value) -> Result<Vec<Value>, EvalError> {
+        let items = match &value {
+            Value::Tainted(_) => {
+                let revealed = taint::reveal(&value, self.scope)?;
+                let items = ops::entries(&revealed)?;
+                items.iter().map(|item| taint::seal(item, self.scope)).collect::<Result<_, _>>()?
+            }
+            plain => ops::entries(plain)?,
+        };
+        spend(self.budget, items.len() as u64)?;
+        Ok(items)
+    }
+
+    /// Sets the nearest local of that name, or makes one, so that loops can accumulate.
+    fn assign(&mut self, variable: &Arc<str>, value: Value) {
+        match self.locals.iter_mut().rev().find(|(name, _)| name == variable) {
+            Some(local) => local.1 = value,
+            None => self.locals.push((variable.clone(), value)),
+        }
+    }
+
+    fn condition(&mut self, expr: &Expr) -> Result<bool, EvalError> {
+        let value = self.eval(expr)?;
+        Ok(ops::truthy(&taint::reveal(&value, self.scope)?))
+    }
+
+    /// Evaluates to a value without deferred parts.
+    pub(crate) fn eval(&mut self, expr: &Expr) -> Result<Value, EvalError> {
+        self.enter()?;
+        let value = self.operand(expr).and_then(|value| self.force(value));
+        self.frames -= 1;
+        value
+    }
+
+    fn operand(&mut self, expr: &Expr) -> Result<Value, EvalError> {
+        match expr {
+            Expr::Literal(value) => Ok(value.clone()),
+            Expr::Variable(name) => self.variable(name),
+            Expr::List(items) => {
+                let items = items.iter().map(|item| self.eval(item)).collect::<Result<_, _>>()?;
+                built(Value::list(items), self.budget)
+            }
+            Expr::Map(entries) => self.map_literal(entries),
+            Expr::Call(call) => self.call(call),
+            Expr::Unary(op, operand) => self.unary(*op, operand),
+            Expr::Ternary(parts) => {
+                if self.condition(&parts.0)? { self.eval(&parts.1) } else { self.eval(&parts.2) }
+            }
+            Expr::Chain(chain) => self.chain(chain),
+        }
+    }
+
+    fn variable(&mut self, name: &str) -> Result<Value, EvalError> {
+        if let Some((_, value)) = self.locals.iter().rev().find(|(local, _)| &**local == name) {
+            return Ok(value.clone());
+        }
+        self.scope.root(name).ok_or_else(|| missing(name))
+    }
+
+    fn map_literal(&mut self, entries: &[(Expr, Expr)]) -> Result<Value, EvalError> {
+        let mut map = IndexMap::with_capacity(entries.len());
+        for (key, item) in entries {
+            let key = self.eval(key)?;
+            if key.is_tainted() {
+                return Err(EvalError::type_error("a secret cannot be the key of a map"));
+            }
+            map.insert(key.to_text(), self.eval(item)?);
+        }
+        built(Value::map(map), self.budget)
+    }
+
+    fn unary(&mut self, op: UnaryOp, operand: &Expr) -> Result<Value, EvalError> {
+        if op == UnaryOp::Not {
+            return Ok(Value::Bool(!self.condition(operand)?));
+        }
+        let value = self.eval(operand)?;
+        self.through(&[&value], "the sign of a number", |values| ops::sign(op, &values[0]))
+    }
+
+    fn chain(&mut self, chain: &Chain) -> Result<Value, EvalError> {
+        let mut value = self.operand(&chain.first);
+        for step in &chain.steps {
+            spend(self.budget, 1)?;
+            // Members are looked up without rendering their siblings; every other step wants finished values.
+            if !matches!(step, Step::Member(_) | Step::Index(_)) {
+                value = value.and_then(|value| self.force(value));
+            }
+            value = self.step(value, step);
+        }
+        value
+    }
+
+    /// One step. A missing variable travels on as an error until a step that knows what to do about it.
+    fn step(&mut self, value: Result<Value, EvalError>, step: &Step) -> Result<Value, EvalError> {
+        let absent = matches!(&value, Err(error) if error.code == MISSING && error.line == 0);
+        match step {
+            Step::Binary(BinaryOp::Coalesce, right) if absent || matches!(value, Ok(Value::Null)) => self.eval(right),
+            Step::Binary(BinaryOp::CoalesceMissing, right) if absent => self.eval(right),
+            Step::Test { test: Test::Defined, negated } if absent => Ok(Value::Bool(*negated)),
+            Step::Filter(call) if &*call.name == "default" => match value {
+                Ok(value) if !ops::is_empty(&value) => Ok(value),
+                Err(error) if !absent => Err(error),
+                _ => self.arguments(call)?.required(0, "default", "default").cloned(),
+            },
+            Step::Member(name) => self.member(&value?, name),
+            Step::Index(index) => self.index(&value?, index),
+            Step::Filter(call) => self.filter(&value?, call),
+            Step::Binary(op, right) => self.binary(value?, *op, right),
+            Step::Test { test, negated } => {
+                let revealed = taint::reveal(&value?, self.scope)?;
+                let holds = ops::test(*test, &revealed).map_err(|error| masked(error, "this test", false))?;
+                Ok(Value::Bool(holds != *negated))
+            }
+        }
+    }
+
+    fn member(&mut self, value: &Value, name: &str) -> Result<Value, EvalError> {
+        match value {
+            Value::Deferred(_) => {
+                let forced = self.force(value.clone())?;
+                forced.get(name).ok_or_else(|| missing(name))
+            }
+            Value::Tainted(_) => {
+                let revealed = taint::reveal(value, self.scope)?;
+                taint::seal(&revealed.get(name).ok_or_else(|| missing(name))?, self.scope)
+            }
+            plain => plain.get(name).ok_or_else(|| missing(name)),
+        }
+    }
+
+    fn index(&mut self, value: &Value, index: &Expr) -> Result<Value, EvalError> {
+        let key = self.eval(index)?;
+        if !key.is_tainted() {
+            return self.member(value, &key.to_text());
+        }
+        let key = taint::reveal(&key, self.scope)?.to_text();
+        let found = self.member(value, &key).map_err(|error| masked(error, "this lookup", true))?;
+        let found = self.force(found)?;
+        taint::seal(&taint::reveal(&found, self.scope)?, self.scope)
+    }
+
+    fn binary(&mut self, left: Value, op: BinaryOp, right: &Expr) -> Result<Value, EvalError> {
+        match op {
+            BinaryOp::Coalesce | BinaryOp::CoalesceMissing => return Ok(left),
+            BinaryOp::And | BinaryOp::Or => {
+                let holds = ops::truthy(&taint::reveal(&left, self.scope)?);
+                let decided = holds == (op == BinaryOp::Or);
+                return Ok(Value::Bool(if decided { holds } else { self.condition(right)? }));
+            }
+            _ => {}
+        }
+        let right = self.eval(right)?;
+        let joins = op == BinaryOp::Concat || (op == BinaryOp::Add && self.adds_text(&left, &right)?);
+        if joins {
+            return self.join(&left, &right);
+        }
+        let (operands, tainted) = self.revealed(&[&left, &right])?;
+        spend(self.budget, ((operands[0].weight() + operands[1].weight()) / BYTES_PER_FUEL) as u64)?;
+        let budget = &mut *self.budget;
+        let result = ops::binary(op, &operands[0], &operands[1], &mut |steps| spend(budget, steps))
+            .map_err(|error| masked(error, "this operation", tainted))?;
+        self.finished(result, tainted && !ops::is_comparison(op))
+    }
+
+    /// Whether `+` joins texts. A sealed number still adds up.
+    fn adds_text(&mut self, left: &Value, right: &Value) -> Result<bool, EvalError> {
+        let text = |value: &Value| matches!(value, Value::Str(_));
+        if matches!(left, Value::List(_)) || !(left.is_tainted() || right.is_tainted()) {
+            return Ok(!matches!(left, Value::List(_)) && (text(left) || text(right)));
+        }
+        let (operands, _) = self.revealed(&[left, right])?;
+        Ok(text(&operands[0]) || text(&operands[1]))
+    }
+
+    fn join(&mut self, left: &Value, right: &Value) -> Result<Value, EvalError> {
+        if left.weight().saturating_add(right.weight()) > self.budget.output_bytes {
+            return Err(too_large());
+        }
+        let joined = taint::concat(&taint::printable(left, self.scope)?, &taint::printable(right, self.scope)?);
+        built(joined, self.budget)
+    }
+
+    pub(crate) fn arguments(&mut self, call: &Call) -> Result<Args, EvalError> {
+        let positional = call.args.iter().map(|argument| self.eval(argument)).collect::<Result<_, _>>()?;
+        let mut named = Vec::with_capacity(call.named.len());
+        for (name, argument) in &call.named {
+            named.push((name.clone(), self.eval(argument)?));
+        }
+        Ok(Args { positional, named })
+    }
+
+    fn filter(&mut self, input: &Value, call: &Call) -> Result<Value, EvalError> {
+        let args = self.arguments(call)?;
+        if filters::keeps_items(&call.name, input) && !args.is_tainted_scalar() {
+            let result = filters::apply(&call.name, input, &args, self.budget)?;
+            return built(result, self.budget);
+        }
+        let tainted = input.is_tainted() || args.is_tainted();
+        let input = taint::reveal(input, self.scope)?;
+        let args = args.revealed(self.scope)?;
+        spend(self.budget, (input.weight() / BYTES_PER_FUEL) as u64)?;
+        let result = filters::apply(&call.name, &input, &args, self.budget)
+            .map_err(|error| masked(error, &format!("filter `{}`", call.name), tainted))?;
+        self.finished(result, tainted && !matches!(&*call.name, "startsWith" | "endsWith"))
+    }
+
+    fn call(&mut self, call: &Call) -> Result<Value, EvalError> {
+        let args = self.arguments(call)?;
+        let result = match functions::untouched(self, &call.name, &args) {
+            Some(result) => return built(result?, self.budget),
+            None => args.revealed(self.scope)?,
+        };
+        let tainted = args.is_tainted();
+        let result = functions::call(self, &call.name, &result)
+            .map_err(|error| masked(error, &format!("function `{}`", call.name), tainted))?;
+        self.finished(result, tainted)
+    }
+
+    /// Runs an operator on revealed operands and seals what comes out.
+    fn through(
+        &mut self,
+        operands: &[&Value],
+        what: &str,
+        operator: impl FnOnce(&[Value]) -> Result<Value, EvalError>,
+    ) -> Result<Value, EvalError> {
+        let (operands, tainted) = self.revealed(operands)?;
+        let result = operator(&operands).map_err(|error| masked(error, what, tainted))?;
+        self.finished(result, tainted)
+    }
+
+    fn revealed(&self, values: &[&Value]) -> Result<(Vec<Value>, bool), EvalError> {
+        let tainted = values.iter().any(|value| value.is_tainted());
+        let revealed = values.iter().map(|value| taint::reveal(value, self.scope)).collect::<Result<_, _>>()?;
+        Ok((revealed, tainted))
+    }
+
+    fn finished(&mut self, result: Value, tainted: bool) -> Result<Value, EvalError> {
+        let result = built(result, self.budget)?;
+        if tainted { taint::seal(&result, self.scope) } else { Ok(result) }
+    }
+
+    /// Renders author text wherever it sits in the value, once: what it yields is data and is not looked at again.
+    pub(crate) fn force(&mut self, value: Value) -> Result<Value, EvalError> {
+        match &value {
+            Value::Deferred(template) => self.deferred(template),
+            Value::List(_) | Value::Map(_) | Value::HeaderMap(_) => {
+                spend(self.budget, (value.weight() / (BYTES_PER_FUEL * 8)) as u64)?;
+                if value.has_deferred() { self.force_items(&value) } else { Ok(value) }
+            }
+            _ => Ok(value),
+        }
+    }
+
+    fn force_items(&mut self, value: &Value) -> Result<Value, EvalError> {
+        self.enter()?;
+        let forced = match value {
+            Value::List(items) => {
+                Value::list(items.iter().map(|item| self.force(item.clone())).collect::<Result<_, _>>()?)
+            }
+            Value::Map(entries) | Value::HeaderMap(entries) => {
+                let mut map = IndexMap::with_capacity(entries.len());
+                for (key, item) in entries.iter() {
+                    map.insert(key.clone(), self.force(item.clone())?);
+                }
+                Value::map(map)
+            }
+            other => other.clone(),
+        };
+        self.frames -= 1;
+        built(forced, self.budget)
+    }
+
+    fn deferred(&mut self, template: &Template) -> Result<Value, EvalError> {
+        self.enter()?;
+        self.budget.depth = self.budget.depth.checked_sub(1).ok_or_else(|| {
+            EvalError::new("depth", "variables refer to each other too deep, or in a circle")
+        })?;
+        let value = Evaluator::new(template, self.scope, self.budget, self.frames).typed(template);
+        self.budget.depth += 1;
+        self.frames -= 1;
+        value
+    }
+}
+
+const MISSING: &str = "missing_variable";
+
+/// A missing variable; `located` turns the bare name into the sentence.
+pub(crate) fn missing(name: &str) -> EvalError {
+    EvalError::new(MISSING, name)
+}
+
+/// Drops an error's own words when they might quote revealed text.
+fn masked(error: EvalError, what: &str, tainted: bool) -> EvalError {
+    if !tainted || matches!(error.code, "fuel" | "output_limit" | "depth" | "secret") {
+        return error;
+    }
+    let message = if error.code == MISSING { "***".to_owned() } else { format!("{what} failed on a value that holds a secret") };
+    EvalError { message, ..error }
+}
+
+fn loop_state(index: usize, length: usize) -> Value {
+    let number = |number: usize| Value::Int(number as i128);
+    let last = index + 1 == length;
+    Value::map(IndexMap::from([
+        ("index".to_owned(), number(index)),
+        ("length".to_owned(), number(length)),
+        ("first".to_owned(), Value::Bool(index == 0)),
+        ("last".to_owned(), Value::Bool(last)),
+        ("revindex".to_owned(), number(length - index - 1)),
+    ]))
+}

@@ -1,0 +1,231 @@
+//! A parsed template, and the tags that structure it.
+
+use std::sync::Arc;
+
+use crate::ast::{Node, Step};
+use crate::lexer::{self, Kind, Segment, Token};
+use crate::parser::{ExprParser, Limits};
+use crate::references::References;
+
+/// Parsed text with `{{ }}`, `{% %}` and `{# #}`. Serializes as its source text.
+#[derive(Debug)]
+pub struct Template {
+    source: Arc<str>,
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// A mistake in a template, with its byte span inside the template text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SyntaxError {
+    pub message: String,
+    pub offset: usize,
+    pub len: usize,
+    pub hint: Option<String>,
+}
+
+impl SyntaxError {
+    pub(crate) fn new(message: impl Into<String>, offset: usize, len: usize) -> Self {
+        SyntaxError { message: message.into(), offset, len, hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl Template {
+    /// Parses a template; unknown functions and filters are refused here, not when a run reaches them.
+    pub fn parse(source: &str) -> Result<Template, SyntaxError> {
+        let nodes = if source.contains('{') {
+            TagParser::new(source, lexer::segments(source)?).template()?
+        } else if source.is_empty() {
+            Vec::new()
+        } else {
+            vec![Node::Text(Arc::from(source))]
+        };
+        Ok(Template { source: Arc::from(source), nodes })
+    }
+
+    /// The text it was parsed from.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether rendering yields the same text whatever the scope is.
+    pub fn is_static(&self) -> bool {
+        self.nodes.iter().all(|node| matches!(node, Node::Text(_)))
+    }
+
+    /// What the template refers to, for diagnostics and for the order of steps.
+    pub fn references(&self) -> References {
+        References::of(&self.nodes)
+    }
+}
+
+impl PartialEq for Template {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl serde::Serialize for Template {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.source)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Template {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let source = <String as serde::Deserialize>::deserialize(deserializer)?;
+        Template::parse(&source).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Reads segments into nodes; tags nest, and their nesting counts against the same limit as brackets.
+struct TagParser<'a> {
+    source: &'a str,
+    segments: std::iter::Peekable<std::vec::IntoIter<Segment>>,
+    limits: Limits,
+}
+
+/// The tag that ended a body, with what follows its name.
+struct EndTag {
+    name: String,
+    tokens: Vec<Token>,
+    offset: usize,
+}
+
+impl<'a> TagParser<'a> {
+    fn new(source: &'a str, segments: Vec<Segment>) -> Self {
+        TagParser { source, segments: segments.into_iter().peekable(), limits: Limits::default() }
+    }
+
+    fn template(mut self) -> Result<Vec<Node>, SyntaxError> {
+        let (nodes, end) = self.body(&[])?;
+        match end {
+            None => Ok(nodes),
+            Some(tag) => Err(SyntaxError::new(format!("`{}` has nothing to close", tag.name), tag.offset, 2)),
+        }
+    }
+
+    /// Reads nodes up to one of the `ends` tags, or to the end of the text.
+    fn body(&mut self, ends: &[&str]) -> Result<(Vec<Node>, Option<EndTag>), SyntaxError> {
+        let mut nodes = Vec::new();
+        while let Some(segment) = self.segments.next() {
+            match segment {
+                Segment::Text(text) => nodes.push(Node::Text(Arc::from(text))),
+                Segment::Print { tokens, offset } => {
+                    let expr = self.whole_expr(tokens)?;
+                    nodes.push(Node::Print { expr, line: self.line(offset) });
+                }
+                Segment::Tag { mut tokens, offset } => {
+                    let name = match tokens.first().map(|token| token.kind.clone()) {
+                        Some(Kind::Word(name)) => name.to_string(),
+                        _ => return Err(SyntaxError::new("a tag begins with its name", offset, 2)),
+                    };
+                    tokens.remove(0);
+                    if ends.contains(&name.as_str()) {
+                        return Ok((nodes, Some(EndTag { name, tokens, offset })));
+                    }
+                    self.limits.node(offset)?;
+                    self.limits.enter(offset)?;
+                    nodes.push(self.tag(&name, tokens, offset)?);
+                    self.limits.leave();
+                }
+            }
+        }
+        Ok((nodes, None))
+    }
+
+    fn tag(&mut self, name: &str, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+        match name {
+            "if" => self.if_tag(tokens, offset),
+            "for" => self.for_tag(tokens, offset),
+            "set" => self.set_tag(tokens, offset),
+            "filter" => self.filter_tag(tokens, offset),
+            "macro" | "block" | "include" | "import" | "extends" | "embed" | "from" | "autoescape" | "cache" | "parallel" => {
+                Err(SyntaxError::new(format!("the tag `{name}` is not supported"), offset, 2)
+                    .hint("use `set`, `if`, `for` or a variable under `variables:` instead"))
+            }
+            "endif" | "endfor" | "endfilter" | "else" | "elseif" | "endraw" => {
+                Err(SyntaxError::new(format!("`{name}` has nothing to close"), offset, 2))
+            }
+            _ => Err(SyntaxError::new(format!("unknown tag `{name}`"), offset, 2)),
+        }
+    }
+
+    fn if_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+        let mut condition = self.whole_expr(tokens)?;
+        let mut arms = Vec::new();
+        loop {
+            let (body, end) = self.body(&["elseif", "elif", "else", "endif"])?;
+            arms.push((condition, body));
+            let end = end.ok_or_else(|| unclosed("if", "endif", offset))?;
+            let otherwise = match end.name.as_str() {
+                "endif" => Vec::new(),
+                "else" => self.closing("if", "endif", offset)?,
+                _ => {
+                    self.limits.node(end.offset)?;
+                    condition = self.whole_expr(end.tokens)?;
+                    continue;
+                }
+            };
+            return Ok(Node::If { arms, otherwise, line: self.line(offset) });
+        }
+    }
+
+    fn for_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+        let mut parser = ExprParser::new(tokens, &mut self.limits);
+        let variable = parser.name("the loop variable")?;
+        parser.word("in")?;
+        let items = parser.expr()?;
+        parser.end()?;
+        let (body, end) = self.body(&["else", "endfor"])?;
+        let end = end.ok_or_else(|| unclosed("for", "endfor", offset))?;
+        let otherwise = if end.name == "else" { self.closing("for", "endfor", offset)? } else { Vec::new() };
+        Ok(Node::For { variable: Arc::from(variable), items, body, otherwise, line: self.line(offset) })
+    }
+
+    fn set_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+        let mut parser = ExprParser::new(tokens, &mut self.limits);
+        let variable = parser.name("the variable's name")?;
+        parser.symbol("=")?;
+        let expr = parser.expr()?;
+        parser.end()?;
+        Ok(Node::Set { variable: Arc::from(variable), expr, line: self.line(offset) })
+    }
+
+    fn filter_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+        let mut parser = ExprParser::new(tokens, &mut self.limits);
+        let mut steps = vec![Step::Filter(parser.filter()?)];
+        while parser.accept("|") {
+            steps.push(Step::Filter(parser.filter()?));
+        }
+        parser.end()?;
+        let body = self.closing("filter", "endfilter", offset)?;
+        Ok(Node::Filter { steps, body, line: self.line(offset) })
+    }
+
+    fn closing(&mut self, name: &str, end: &str, offset: usize) -> Result<Vec<Node>, SyntaxError> {
+        let (body, closed) = self.body(&[end])?;
+        closed.map(|_| body).ok_or_else(|| unclosed(name, end, offset))
+    }
+
+    fn whole_expr(&mut self, tokens: Vec<Token>) -> Result<crate::ast::Expr, SyntaxError> {
+        let mut parser = ExprParser::new(tokens, &mut self.limits);
+        let expr = parser.expr()?;
+        parser.end()?;
+        Ok(expr)
+    }
+
+    fn line(&self, offset: usize) -> u32 {
+        let lines = self.source.as_bytes()[..offset.min(self.source.len())].iter().filter(|byte| **byte == b'\n').count();
+        u32::try_from(lines).unwrap_or(u32::MAX - 1) + 1
+    }
+}
+
+fn unclosed(name: &str, end: &str, offset: usize) -> SyntaxError {
+    SyntaxError::new(format!("`{{% {name} %}}` is never closed with `{{% {end} %}}`"), offset, 2)
+}
