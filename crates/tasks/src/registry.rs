@@ -1,0 +1,84 @@
+//! The list of task types.
+
+use crate::effect::EffectWork;
+use crate::inline::InlineOutcome;
+use crate::op::KvOp;
+use crate::{TaskError, types};
+use semel_core::ir::{Catalog, TaskSpec};
+use serde_json::Value as Json;
+
+/// How a type does its work; the variant agrees with the spec's `LeafMode`.
+pub(crate) enum Work {
+    Inline(fn(&Json) -> Result<InlineOutcome, TaskError>),
+    Op(fn(&Json) -> Result<KvOp, TaskError>),
+    Effect(EffectWork),
+}
+
+macro_rules! task_types {
+    ($($module:ident),* $(,)?) => {
+        static SPECS: &[TaskSpec] = &[$(types::$module::SPEC),*];
+        static WORKS: &[Work] = &[$(types::$module::WORK),*];
+    };
+}
+
+task_types! {
+    log_log,
+    debug_return,
+    execution_fail,
+    execution_labels,
+    output_values,
+    http_request,
+    kv_set,
+    kv_get,
+    kv_delete,
+}
+
+/// The leaf types known to this build.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Registry;
+
+pub static REGISTRY: Registry = Registry;
+
+impl Catalog for Registry {
+    fn specs(&self) -> &[TaskSpec] {
+        SPECS
+    }
+}
+
+/// The work of a type, by its short name or any spelling the catalog accepts.
+pub(crate) fn work(type_name: &str) -> Option<&'static Work> {
+    let name = REGISTRY.find(type_name)?.name;
+    let index = SPECS.iter().position(|spec| spec.name == name)?;
+    WORKS.get(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use semel_core::ir::LeafMode;
+
+    #[test]
+    fn each_type_works_in_the_mode_it_declares() {
+        for (spec, work) in SPECS.iter().zip(WORKS) {
+            let mode = match work {
+                Work::Inline(_) => LeafMode::Inline,
+                Work::Op(_) => LeafMode::Op,
+                Work::Effect(_) => LeafMode::Effect,
+            };
+            assert_eq!(spec.mode, mode, "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_every_spelling_and_only_once() {
+        let mut seen = std::collections::HashSet::new();
+        for spec in REGISTRY.specs() {
+            let full = format!("io.kestra.plugin.core.{}", spec.name);
+            for name in [spec.name, full.as_str()].into_iter().chain(spec.aliases.iter().copied()) {
+                assert_eq!(REGISTRY.find(name).map(|found| found.name), Some(spec.name), "{name}");
+                assert!(seen.insert(name.to_owned()), "{name} names two types");
+            }
+        }
+        assert!(REGISTRY.find("http.Nothing").is_none());
+    }
+}
