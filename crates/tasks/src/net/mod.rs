@@ -19,6 +19,8 @@ mod client;
 mod gate;
 mod guard;
 mod slots;
+#[cfg(test)]
+mod spellings;
 
 pub(crate) use client::{Answer, Body, Call, CallError, Net};
 pub use guard::{Lookup, Looking};

@@ -1,0 +1,11 @@
+//! One binary for all integration tests of the crate: linking is most of the build.
+
+mod suite {
+    pub mod http;
+    pub mod http_answers;
+    pub mod inline;
+    pub mod kv;
+    pub mod schedule;
+    pub mod server;
+    pub mod signature;
+}
