@@ -20,7 +20,7 @@ tokio::task_local! {
 }
 
 /// What the gate knows about one call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Passage {
     pub send_before: Option<Instant>,
     /// The operator's allow-list names this host and port.
