@@ -1,0 +1,9 @@
+//! One binary for all tests of the crate.
+
+mod bounds;
+mod jq;
+mod language;
+mod library;
+mod scope;
+mod storage;
+mod taint;
