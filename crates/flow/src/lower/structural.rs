@@ -1,0 +1,222 @@
+//! Task types that hold other tasks or steer the run.
+
+use super::Context;
+use super::fields::Fields;
+use super::tasks::NOT_BUILT;
+use super::values::short;
+use crate::codes;
+use crate::diagnostic::Finding;
+use crate::yaml::Node;
+use indexmap::IndexMap;
+use semel_core::duration;
+use semel_core::ir::{Group, Task, TaskKind};
+use serde_json::Value as Json;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Sequential,
+    Parallel,
+    If,
+    Switch,
+    ForEach,
+    /// Old forms of ForEach, which name their list `value`.
+    EachSequential,
+    EachParallel,
+    Sleep,
+    Subflow,
+}
+
+const PREFIXES: &[&str] = &["io.kestra.plugin.core.flow.", "io.kestra.core.tasks.flows.", "flow."];
+
+impl Shape {
+    /// The names to suggest.
+    pub const NAMES: &[&str] = &[
+        "flow.Sequential", "flow.Parallel", "flow.If", "flow.Switch", "flow.ForEach", "flow.Sleep", "flow.Subflow",
+    ];
+
+    pub fn named(type_name: &str) -> Option<Shape> {
+        let name = PREFIXES.iter().find_map(|prefix| type_name.strip_prefix(prefix))?;
+        match name {
+            "Sequential" => Some(Shape::Sequential),
+            "Parallel" => Some(Shape::Parallel),
+            "If" => Some(Shape::If),
+            "Switch" => Some(Shape::Switch),
+            "ForEach" => Some(Shape::ForEach),
+            "EachSequential" => Some(Shape::EachSequential),
+            "EachParallel" => Some(Shape::EachParallel),
+            "Sleep" => Some(Shape::Sleep),
+            "Subflow" => Some(Shape::Subflow),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Sequential => "flow.Sequential",
+            Shape::Parallel => "flow.Parallel",
+            Shape::If => "flow.If",
+            Shape::Switch => "flow.Switch",
+            Shape::ForEach | Shape::EachSequential | Shape::EachParallel => "flow.ForEach",
+            Shape::Sleep => "flow.Sleep",
+            Shape::Subflow => "flow.Subflow",
+        }
+    }
+
+    pub fn own_fields(self) -> &'static [&'static str] {
+        match self {
+            Shape::Sequential => &["tasks", "errors", "finally"],
+            Shape::Parallel => &["tasks", "errors", "finally", "concurrent"],
+            Shape::If => &["condition", "then", "else", "errors", "finally"],
+            Shape::Switch => &["value", "cases", "defaults", "errors", "finally"],
+            Shape::ForEach => &["values", "concurrencyLimit", "tasks", "errors", "finally"],
+            Shape::EachSequential => &["value", "tasks", "errors", "finally"],
+            Shape::EachParallel => &["value", "concurrent", "tasks", "errors", "finally"],
+            Shape::Sleep => &["duration"],
+            Shape::Subflow => super::subflow::FIELDS,
+        }
+    }
+
+    pub fn not_built(self) -> &'static [&'static str] {
+        match self {
+            Shape::Subflow => super::subflow::NOT_BUILT,
+            _ => NOT_BUILT,
+        }
+    }
+}
+
+impl<'a> Context<'a> {
+    pub fn structural(&mut self, fields: &Fields<'a>, shape: Shape) -> Option<TaskKind> {
+        match shape {
+            Shape::Sequential => Some(TaskKind::Sequential(self.group(fields, shape)?)),
+            Shape::Parallel => self.parallel(fields),
+            Shape::If => self.if_task(fields),
+            Shape::Switch => self.switch(fields),
+            Shape::ForEach | Shape::EachSequential | Shape::EachParallel => {
+                // A loop over nothing runs nothing.
+                self.sometimes(true, |context| context.for_each(fields, shape))
+            }
+            Shape::Sleep => self.sleep(fields),
+            Shape::Subflow => self.subflow(fields).map(TaskKind::Subflow),
+        }
+    }
+
+    /// A field that must hold tasks.
+    fn required_tasks(&mut self, fields: &Fields<'a>, what: &str, name: &str) -> Option<Vec<Task>> {
+        match fields.entry(name) {
+            Some(entry) => Some(self.task_list(entry, name)),
+            None => {
+                self.error(codes::MISSING_FIELD, &fields.place(), format!("{what} needs `{name}`"));
+                None
+            }
+        }
+    }
+
+    fn optional_tasks(&mut self, fields: &Fields<'a>, name: &str) -> Vec<Task> {
+        let Some(entry) = fields.entry(name) else { return Vec::new() };
+        self.sometimes(name != "finally", |context| context.task_list(entry, name))
+    }
+
+    fn group(&mut self, fields: &Fields<'a>, shape: Shape) -> Option<Group> {
+        let tasks = self.required_tasks(fields, shape.name(), "tasks");
+        let errors = self.optional_tasks(fields, "errors");
+        let finally = self.optional_tasks(fields, "finally");
+        Some(Group { tasks: tasks?, errors, finally })
+    }
+
+    fn parallel(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {
+        let most = self.limits.parallel_branches_max;
+        let concurrent = match fields.get("concurrent") {
+            Some(node) => self.count(node, "concurrent", 0, most).unwrap_or(0),
+            None => 0,
+        };
+        let group = self.group(fields, Shape::Parallel)?;
+        if concurrent == 0 && group.tasks.len() > most as usize {
+            let message = format!("{} tasks would run at once; at most {most} may", group.tasks.len());
+            let finding = Finding::error(codes::LIMIT, fields.key_at("tasks"), message);
+            self.report(finding.suggest("set `concurrent` to a smaller number"));
+        }
+        Some(TaskKind::Parallel { concurrent, group })
+    }
+
+    fn if_task(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {
+        let condition = self.required(fields, "flow.If", "condition");
+        let condition = condition.and_then(|node| self.template(node, "condition"));
+        let then = self.sometimes(true, |context| context.required_tasks(fields, "flow.If", "then"));
+        let otherwise = self.optional_tasks(fields, "else");
+        let errors = self.optional_tasks(fields, "errors");
+        let finally = self.optional_tasks(fields, "finally");
+        Some(TaskKind::If { condition: condition?, then: then?, otherwise, errors, finally })
+    }
+
+    fn switch(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {
+        let value = self.required(fields, "flow.Switch", "value").and_then(|node| self.template(node, "value"));
+        let mut cases = IndexMap::new();
+        match fields.get("cases") {
+            Some(node) => {
+                let map = self.map(node, "`cases`")?;
+                for entry in map.entries() {
+                    let name = format!("cases.{}", short(&entry.key));
+                    let tasks = self.sometimes(true, |context| context.task_list(entry, &name));
+                    cases.insert(entry.key.clone(), tasks);
+                }
+                if map.entries().is_empty() {
+                    self.error(codes::EMPTY_TASKS, &fields.key_at("cases"), "`cases` holds no case");
+                }
+            }
+            None => self.error(codes::MISSING_FIELD, &fields.key_at("cases"), "flow.Switch needs `cases`"),
+        }
+        let defaults = fields.entry("defaults").map(|_| self.optional_tasks(fields, "defaults"));
+        let errors = self.optional_tasks(fields, "errors");
+        let finally = self.optional_tasks(fields, "finally");
+        Some(TaskKind::Switch { value: value?, cases, defaults, errors, finally })
+    }
+
+    fn for_each(&mut self, fields: &Fields<'a>, shape: Shape) -> Option<TaskKind> {
+        let (list, limit, default) = match shape {
+            Shape::EachSequential => ("value", "", 1),
+            Shape::EachParallel => ("value", "concurrent", 0),
+            _ => ("values", "concurrencyLimit", 1),
+        };
+        let values = self.required(fields, "flow.ForEach", list).and_then(|node| self.loop_values(node, list));
+        let concurrent = match fields.get(limit) {
+            Some(node) => self.count(node, limit, 0, self.limits.parallel_branches_max).unwrap_or(default),
+            None => default,
+        };
+        let group = self.group(fields, shape);
+        Some(TaskKind::ForEach { values: values?, concurrent, group: group? })
+    }
+
+    /// A list, JSON text of a list, or an expression that gives one of them.
+    fn loop_values(&mut self, node: &'a Node, name: &str) -> Option<Json> {
+        let most = self.limits.foreach_items_max as usize;
+        let count = match (node.items(), node.scalar()) {
+            (Some(items), _) => items.len(),
+            (None, Some(scalar)) if scalar.is_template() => 0,
+            (None, Some(scalar)) => match serde_json::from_str::<Vec<Json>>(&scalar.text) {
+                Ok(items) => items.len(),
+                Err(_) => {
+                    self.wrong_type(node, name, "a list, JSON text of a list, or an expression");
+                    return None;
+                }
+            },
+            (None, None) => {
+                self.wrong_type(node, name, "a list, JSON text of a list, or an expression");
+                return None;
+            }
+        };
+        if count > most {
+            self.error(codes::LIMIT, &node.at, format!("a loop over {count} items; at most {most} are allowed"));
+        }
+        Some(self.tree(node))
+    }
+
+    fn sleep(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {
+        let node = self.required(fields, "flow.Sleep", "duration")?;
+        let is_template = node.scalar().is_some_and(|scalar| scalar.is_template());
+        let duration = match is_template {
+            true => self.template(node, "duration")?,
+            false => duration::print_ms(self.duration(node, "duration")?),
+        };
+        Some(TaskKind::Sleep { duration })
+    }
+}

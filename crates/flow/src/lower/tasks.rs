@@ -1,0 +1,156 @@
+//! Tasks: the properties every type has, and the choice of type.
+
+use super::fields::{Fields, Names};
+use super::flow::Level;
+use super::ids::TASK_ID;
+use super::structural::Shape;
+use super::values::short;
+use super::{Context, Moment, TaskPlace};
+use crate::codes;
+use crate::diagnostic::Finding;
+use crate::suggest;
+use crate::yaml::{Entry, Node};
+use semel_core::ir::{EffectSpec, Task, TaskKind, TaskSpec};
+
+/// Properties of every task.
+pub(crate) const COMMON: &[&str] = &[
+    "id", "type", "description", "retry", "timeout", "disabled", "runIf", "allowFailure", "allowWarning", "logLevel",
+    "effect", "on_doubt", "onDoubt",
+];
+/// Properties of every task in Kestra that this build does not have.
+pub(crate) const NOT_BUILT: &[&str] = &["workerGroup", "logToFile", "taskCache", "version", "assets", "conditions"];
+const LOG_LEVELS: &[&str] = &["TRACE", "DEBUG", "INFO", "WARN", "ERROR"];
+
+/// What a task's `type` names.
+enum Kind<'a> {
+    Structural(Shape),
+    Leaf(&'a TaskSpec),
+}
+
+impl<'a> Context<'a> {
+    /// A list of tasks that must not be empty.
+    pub fn task_list(&mut self, entry: &'a Entry, name: &str) -> Vec<Task> {
+        let node = &entry.value;
+        let items = match node.items() {
+            Some(items) => items,
+            None if node.is_null() => &[],
+            None => {
+                let message = format!("`{name}` must be a list of tasks, not {}", node.shape());
+                let finding = Finding::error(codes::WRONG_TYPE, node.at.clone(), message).expected("a list of tasks");
+                let single = node.entries().is_some_and(|entries| entries.iter().any(|entry| entry.key == "id"));
+                self.report(finding.maybe_suggest(single.then(|| "put `- ` before each task".to_owned())));
+                return Vec::new();
+            }
+        };
+        if items.is_empty() {
+            self.error(codes::EMPTY_TASKS, &entry.key_at, format!("`{name}` holds no task"));
+        }
+        items.iter().filter_map(|item| self.task(item)).collect()
+    }
+
+    fn task(&mut self, node: &'a Node) -> Option<Task> {
+        let raw = self.map(node, "a task")?;
+        let order = self.tasks.len();
+        let id = self.required(&raw, "a task", "id").and_then(|node| self.task_id(node, order));
+        let type_node = self.required(&raw, "a task", "type");
+        let kind = type_node.and_then(|node| self.task_type(node));
+        let conditional = raw.get("runIf").is_some() || raw.get("disabled").is_some();
+        self.during(Moment::Task(order), |context| {
+            context.sometimes(conditional, |context| match kind? {
+                Kind::Structural(shape) => context.structural_task(id, node, shape),
+                Kind::Leaf(spec) => context.leaf_task(id, node, spec),
+            })
+        })
+    }
+
+    fn task_id(&mut self, node: &'a Node, order: usize) -> Option<String> {
+        let id = self.id(node, TASK_ID)?;
+        if let Some(first) = self.tasks.get(&id) {
+            let message = format!("two tasks have the id `{id}`; ids are unique in the whole flow");
+            let finding = Finding::error(codes::DUPLICATE_ID, node.at.clone(), message);
+            let finding = finding.related(first.at.clone(), "first used here");
+            self.report(finding);
+            return None;
+        }
+        self.tasks.insert(id.clone(), TaskPlace { at: node.at.clone(), order });
+        Some(id)
+    }
+
+    fn task_type(&mut self, node: &'a Node) -> Option<Kind<'a>> {
+        let text = self.literal(node, "type")?;
+        let catalog = self.catalog;
+        if let Some(shape) = Shape::named(text) {
+            return Some(Kind::Structural(shape));
+        }
+        if let Some(spec) = catalog.find(text) {
+            return Some(Kind::Leaf(spec));
+        }
+        let known: Vec<&str> = Shape::NAMES.iter().copied().chain(catalog.specs().iter().map(|spec| spec.name)).collect();
+        let short_name = text.strip_prefix("io.kestra.plugin.core.").unwrap_or(text);
+        // Someone who writes `Log` or `log` means the one type with that last part.
+        let tail = known.iter().copied().find(|name| {
+            name.rsplit('.').next().is_some_and(|tail| tail.eq_ignore_ascii_case(short_name))
+        });
+        let near = suggest::nearest(short_name, known.iter().copied()).or(tail);
+        let message = match text.starts_with("io.kestra.") && near.is_none() {
+            true => format!("this build has no task type `{}` of Kestra", short(text)),
+            false => format!("no task type `{}`", short(text)),
+        };
+        let finding = Finding::error(codes::UNKNOWN_TYPE, node.at.clone(), message);
+        self.report(match near {
+            Some(name) => finding.suggest(format!("did you mean `{name}`?")),
+            None => finding.expected(format!("one of: {}", known.join(", "))),
+        });
+        None
+    }
+
+    fn leaf_task(&mut self, id: Option<String>, node: &'a Node, spec: &'a TaskSpec) -> Option<Task> {
+        let own: Vec<&str> = spec.fields.iter().map(|field| field.name).collect();
+        let names = Names { what: spec.name, allowed: &[&own, COMMON], not_built: NOT_BUILT };
+        let fields = self.fields(node, names)?;
+        let effect = self.effect(&fields);
+        let config = self.leaf_config(&fields, spec);
+        self.common(id, &fields, spec.name, effect, TaskKind::Leaf { mode: spec.mode, config })
+    }
+
+    fn structural_task(&mut self, id: Option<String>, node: &'a Node, shape: Shape) -> Option<Task> {
+        let names = Names { what: shape.name(), allowed: &[shape.own_fields(), COMMON], not_built: shape.not_built() };
+        let fields = self.fields(node, names)?;
+        for name in ["effect", "on_doubt", "onDoubt"].into_iter().filter(|name| fields.get(name).is_some()) {
+            let message = format!("{} has no effect of its own, so `{name}` changes nothing here", shape.name());
+            self.report(Finding::warning(codes::NO_EFFECT, fields.key_at(name), message));
+        }
+        let kind = self.structural(&fields, shape);
+        self.common(id, &fields, shape.name(), EffectSpec::default(), kind?)
+    }
+
+    fn common(
+        &mut self,
+        id: Option<String>,
+        fields: &Fields<'a>,
+        type_name: &str,
+        effect: EffectSpec,
+        kind: TaskKind,
+    ) -> Option<Task> {
+        if let Some(node) = fields.get("description") {
+            self.text(node, "description");
+        }
+        if let Some(node) = fields.get("logLevel") {
+            self.word(node, "logLevel", LOG_LEVELS);
+        }
+        Some(Task {
+            type_name: type_name.to_owned(),
+            kind,
+            run_if: fields.get("runIf").and_then(|node| self.template(node, "runIf")),
+            retry: fields.get("retry").and_then(|node| self.retry(node, Level::Task)),
+            timeout_ms: fields.get("timeout").and_then(|node| self.positive_duration(node, "timeout")),
+            disabled: self.flag(fields, "disabled", false),
+            allow_failure: self.flag(fields, "allowFailure", false),
+            allow_warning: self.flag(fields, "allowWarning", false),
+            effect,
+            // Decided when all expressions are known.
+            keep_output: true,
+            id: id?,
+        })
+    }
+}

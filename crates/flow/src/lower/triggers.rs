@@ -1,0 +1,230 @@
+//! `triggers:`, one reader per trigger type.
+
+use super::cron;
+use super::fields::{Fields, Names};
+use super::ids::TRIGGER_ID;
+use super::labels::Owner;
+use super::values::short;
+use super::{Context, Moment};
+use crate::codes;
+use crate::diagnostic::Finding;
+use crate::suggest;
+use crate::yaml::Node;
+use indexmap::IndexMap;
+use jiff::tz::TimeZone;
+use semel_core::ir::{RecoverMissed, SignatureScheme, SignatureSpec, Trigger, TriggerKind};
+use serde_json::Value as Json;
+
+const COMMON: &[&str] = &["id", "type", "description", "disabled", "inputs", "labels"];
+const NOT_BUILT: &[&str] = &[
+    "conditions", "stopAfter", "allowConcurrent", "logLevel", "workerGroup", "preconditions", "when", "dependsOn",
+    "window", "version", "responseContentType", "responseCode", "scheduleConditions", "backfill", "logToFile",
+    "failOnTriggerError", "recoverLateSchedules", "fetchType",
+];
+const WEBHOOK: &[&str] = &["key", "wait", "returnOutputs", "signature"];
+const SCHEDULE: &[&str] = &["cron", "timezone", "withSeconds", "recoverMissedSchedules", "lateMaximumDelay"];
+const SIGNATURE: Names = Names {
+    what: "`signature`",
+    allowed: &[&["scheme", "secret", "secrets", "header", "tolerance"]],
+    not_built: &[],
+};
+const TYPES: &[&str] = &["trigger.Webhook", "trigger.Schedule"];
+const PREFIXES: &[&str] = &["io.kestra.plugin.core.", "io.kestra.core.models."];
+/// What Kestra allows for the secret part of a webhook URL.
+const KEY_CHARS_MAX: usize = 256;
+const TOLERANCE_MS: i64 = 5 * 60_000;
+
+impl<'a> Context<'a> {
+    pub fn triggers(&mut self, node: &'a Node) -> Vec<Trigger> {
+        let Some(items) = self.list(node, "triggers") else { return Vec::new() };
+        let mut seen = IndexMap::new();
+        let mut triggers = Vec::new();
+        for item in items {
+            let Some(trigger) = self.during(Moment::Admission, |context| context.trigger(item)) else { continue };
+            let id = item.entries().and_then(|entries| entries.iter().find(|entry| entry.key == "id"));
+            let at = id.map_or_else(|| item.at.clone(), |entry| entry.value.at.clone());
+            self.unique("trigger", &trigger.id, at, &mut seen);
+            triggers.push(trigger);
+        }
+        triggers
+    }
+
+    fn trigger(&mut self, node: &'a Node) -> Option<Trigger> {
+        let raw = self.map(node, "a trigger")?;
+        let id = self.required(&raw, "a trigger", "id").and_then(|node| self.id(node, TRIGGER_ID));
+        let type_node = self.required(&raw, "a trigger", "type")?;
+        let kind = self.trigger_type(type_node)?;
+        let own = if kind == "trigger.Webhook" { WEBHOOK } else { SCHEDULE };
+        let fields = self.fields(node, Names { what: kind, allowed: &[COMMON, own], not_built: NOT_BUILT })?;
+        let disabled = self.flag(&fields, "disabled", false);
+        let inputs = self.trigger_inputs(&fields, disabled);
+        let labels = fields.get("labels").map(|node| self.labels(node, Owner::Run)).unwrap_or_default();
+        let kind = if kind == "trigger.Webhook" { self.webhook(&fields) } else { self.schedule(&fields) };
+        Some(Trigger { id: id?, disabled, inputs, labels, kind: kind? })
+    }
+
+    fn trigger_type(&mut self, node: &'a Node) -> Option<&'static str> {
+        let text = self.literal(node, "type")?;
+        let short_name = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
+        let short_name = short_name.replace("triggers.types.", "trigger.");
+        let found = TYPES.iter().find(|name| **name == short_name).copied();
+        if found.is_none() {
+            let near = suggest::nearest(&short_name, TYPES.iter().copied()).map(|name| format!("did you mean `{name}`?"));
+            let finding =
+                Finding::error(codes::UNKNOWN_TYPE, node.at.clone(), format!("no trigger type `{}`", short(text)));
+            self.report(finding.expected(format!("one of: {}", TYPES.join(", "))).maybe_suggest(near));
+        }
+        found
+    }
+
+    fn trigger_inputs(&mut self, fields: &Fields<'a>, disabled: bool) -> IndexMap<String, Json> {
+        let mut inputs = IndexMap::new();
+        if let Some(map) = fields.get("inputs").and_then(|node| self.map(node, "`inputs`")) {
+            for entry in map.entries() {
+                self.declared_input(&entry.key, &entry.key_at);
+                inputs.insert(entry.key.clone(), self.tree(&entry.value));
+            }
+        }
+        let first = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
+        let given: Vec<String> = inputs.keys().map(|name| first(name)).collect();
+        let needed = self.inputs.iter().find(|(name, needed)| **needed && !given.contains(&first(name)));
+        if let Some((name, _)) = needed.filter(|_| !disabled) {
+            let message = format!("this trigger sets no value for the required input `{name}`, so its runs will be refused");
+            let finding = Finding::warning(codes::MISSING_INPUT, fields.place(), message);
+            self.report(finding.suggest("set it under the trigger's `inputs`, or give the input a default"));
+        }
+        inputs
+    }
+
+    /// Reports an input name that the flow does not declare.
+    pub fn declared_input(&mut self, name: &str, at: &std::ops::Range<usize>) {
+        let first = |name: &str| name.split('.').next().unwrap_or("").to_owned();
+        let declared = self.inputs.keys().any(|input| input == name || first(input) == first(name));
+        if !declared {
+            let near = suggest::did_you_mean(name, self.inputs.keys().map(String::as_str));
+            let finding = Finding::error(codes::UNKNOWN_INPUT, at.clone(), format!("the flow has no input `{}`", short(name)));
+            let finding = match self.inputs.is_empty() {
+                true => finding.suggest("the flow declares no inputs"),
+                false => finding.maybe_suggest(near),
+            };
+            self.report(finding);
+        }
+    }
+
+    fn webhook(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {
+        let key_node = self.required(fields, "trigger.Webhook", "key");
+        let key = key_node.and_then(|node| self.template(node, "key"));
+        if let (Some(node), Some(text)) = (key_node, &key)
+            && text.chars().count() > KEY_CHARS_MAX
+        {
+            self.error(codes::LIMIT, &node.at, format!("a webhook key has at most {KEY_CHARS_MAX} characters"));
+        }
+        let wait = self.flag(fields, "wait", false);
+        let return_outputs = self.flag(fields, "returnOutputs", false);
+        if return_outputs && !wait {
+            let finding = Finding::error(
+                codes::CONFLICT,
+                fields.key_at("returnOutputs"),
+                "outputs exist only when the run has ended, so `returnOutputs` needs `wait: true`",
+            );
+            self.report(finding);
+        }
+        let signature = match fields.get("signature") {
+            Some(node) => Some(self.signature(node)?),
+            None => None,
+        };
+        Some(TriggerKind::Webhook { key: key?, wait, return_outputs, signature })
+    }
+
+    fn signature(&mut self, node: &'a Node) -> Option<SignatureSpec> {
+        let fields = self.fields(node, SIGNATURE)?;
+        let words = ["hmac_sha256", "standard_webhooks", "stripe", "github"];
+        let scheme = self.required(&fields, "`signature`", "scheme");
+        let scheme: Option<SignatureScheme> = scheme.and_then(|node| self.choice(node, "scheme", &words));
+        let secrets = self.signature_secrets(&fields);
+        let header = fields.get("header").and_then(|node| self.literal(node, "header")).map(str::to_owned);
+        if header.is_some() && scheme.is_some_and(|scheme| scheme != SignatureScheme::HmacSha256) {
+            let message = "this scheme has headers of its own; `header` belongs to `hmac_sha256`";
+            self.error(codes::BAD_VALUE, &fields.key_at("header"), message);
+        }
+        let tolerance_ms = match fields.get("tolerance") {
+            Some(node) => self.positive_duration(node, "tolerance"),
+            None => Some(TOLERANCE_MS),
+        };
+        Some(SignatureSpec { scheme: scheme?, secrets: secrets?, header, tolerance_ms: tolerance_ms? })
+    }
+
+    fn signature_secrets(&mut self, fields: &Fields<'a>) -> Option<Vec<String>> {
+        let secrets = match (fields.get("secret"), fields.get("secrets")) {
+            (Some(_), Some(_)) => {
+                self.error(codes::CONFLICT, &fields.key_at("secrets"), "give `secret` or `secrets`, not both");
+                return None;
+            }
+            (Some(one), None) => vec![self.template(one, "secret")?],
+            (None, Some(many)) => {
+                let items = self.list(many, "secrets")?;
+                items.iter().filter_map(|item| self.template(item, "secrets")).collect()
+            }
+            (None, None) => Vec::new(),
+        };
+        if secrets.is_empty() || secrets.iter().any(|secret| secret.trim().is_empty()) {
+            self.error(codes::MISSING_FIELD, &fields.place(), "a signature needs a `secret`");
+            return None;
+        }
+        Some(secrets)
+    }
+
+    fn schedule(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {
+        let with_seconds = self.flag(fields, "withSeconds", false);
+        let (timezone, zone) = match fields.get("timezone") {
+            None => (Some("UTC".to_owned()), TimeZone::UTC),
+            Some(node) => match self.timezone(node) {
+                Some((name, zone)) => (Some(name), zone),
+                None => (None, TimeZone::UTC),
+            },
+        };
+        let cron = self.required(fields, "trigger.Schedule", "cron");
+        let cron = cron.and_then(|node| self.cron(node, with_seconds, zone));
+        let recover: RecoverMissed = match fields.get("recoverMissedSchedules") {
+            Some(node) => self.choice(node, "recoverMissedSchedules", &["ALL", "LAST", "NONE"])?,
+            None => RecoverMissed::All,
+        };
+        let late_max_ms =
+            fields.get("lateMaximumDelay").and_then(|node| self.positive_duration(node, "lateMaximumDelay"));
+        Some(TriggerKind::Schedule { cron: cron?, timezone: timezone?, with_seconds, recover, late_max_ms })
+    }
+
+    fn timezone(&mut self, node: &'a Node) -> Option<(String, TimeZone)> {
+        let text = self.literal(node, "timezone")?;
+        if let Ok(zone) = TimeZone::get(text)
+            && zone.iana_name().is_some()
+        {
+            return Some((text.to_owned(), zone));
+        }
+        let finding =
+            Finding::error(codes::BAD_TIMEZONE, node.at.clone(), format!("`{}` is not a time zone", short(text)));
+        self.report(finding.expected("an IANA name such as Europe/Berlin or UTC"));
+        None
+    }
+
+    fn cron(&mut self, node: &'a Node, with_seconds: bool, zone: TimeZone) -> Option<String> {
+        let text = self.literal(node, "cron")?;
+        match cron::parse_cron(text, with_seconds) {
+            Ok(parsed) if cron::ever_fires(&parsed, zone) => Some(text.trim().to_owned()),
+            Ok(_) => {
+                let message = format!("`{}` never fires", short(text));
+                self.error(codes::BAD_CRON, &node.at, message);
+                None
+            }
+            Err(why) => {
+                let message = format!("`{}` is not a cron expression: {why}", short(text));
+                let mut finding = Finding::error(codes::BAD_CRON, node.at.clone(), message);
+                if !with_seconds && text.split_whitespace().count() == 6 {
+                    finding = finding.suggest("six fields need `withSeconds: true`");
+                }
+                self.report(finding);
+                None
+            }
+        }
+    }
+}
