@@ -1,0 +1,126 @@
+//! The lane decision: may this fresh event run now?
+
+use super::decide::Reason;
+use super::policy::Busy;
+use crate::ids::RunId;
+use crate::time::Millis;
+use serde::{Deserialize, Serialize};
+
+/// What is in a lane, as stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    /// Runs that hold a slot, oldest first.
+    pub holders: Vec<RunId>,
+    /// Runs that wait, first come first.
+    pub queue: Vec<RunId>,
+    /// The run that gathers events until its quiet period ends.
+    pub gathering: Option<Gathering>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gathering {
+    pub run: RunId,
+    pub since: Millis,
+}
+
+impl Lane {
+    pub fn is_empty(&self) -> bool {
+        self.holders.is_empty() && self.queue.is_empty() && self.gathering.is_none()
+    }
+
+    /// Removes a run wherever it is.
+    pub fn remove(&mut self, run: RunId) {
+        self.holders.retain(|r| *r != run);
+        self.queue.retain(|r| *r != run);
+        if self.gathering.is_some_and(|g| g.run == run) {
+            self.gathering = None;
+        }
+    }
+
+    /// Moves waiting runs into free slots and names them.
+    pub fn promote(&mut self, limit: u32) -> Vec<RunId> {
+        let mut promoted = Vec::new();
+        while !self.queue.is_empty() && self.holders.len() < limit as usize {
+            let run = self.queue.remove(0);
+            self.holders.push(run);
+            promoted.push(run);
+        }
+        promoted
+    }
+}
+
+/// What the oldest holder allows, read in the same transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HolderState {
+    /// Nothing of it is in flight: it can be fenced at once.
+    Quiet,
+    /// It or a descendant has sent something whose answer is not recorded yet.
+    OpenIntent,
+    /// It waits for a verdict; replacing it would bury the doubt.
+    Held,
+}
+
+/// What becomes of a fresh event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneVerdict {
+    /// Takes a slot and runs.
+    Run,
+    /// Becomes a run that waits in line.
+    Queue(Reason),
+    /// The holder is fenced and cancelled; this one takes its slot.
+    Replace { victim: RunId },
+    /// The holder is asked to stop; this one waits at the head of the line until it has settled.
+    ReplaceDeferred { victim: RunId },
+    /// Opens a quiet period that ends at `due`.
+    Gather { due: Millis },
+    /// Joins the run that gathers; its quiet period now ends at `due`.
+    Coalesce { into: RunId, due: Millis },
+    /// Handed to the holder's inbox.
+    Deliver { to: RunId },
+    Reject(Reason),
+    /// A run is made that is already cancelled or failed (Kestra's CANCEL and FAIL).
+    StartCancelled,
+    StartFailed,
+}
+
+/// The lane matrix. Pure and total.
+///
+/// | lane | queue(n) | replace | coalesce | deliver | reject | cancel / fail | parallel |
+/// |---|---|---|---|---|---|---|---|
+/// | free slot, nobody waits | Run | Run | Gather | Run | Run | Run | Run |
+/// | gathering | Queue | Queue | Coalesce | Deliver | Reject `lane_busy` | created ended | Run |
+/// | busy | Queue, or Reject `queue_full` | Replace · ReplaceDeferred on an open intent · Reject `held_no_replace` on a held holder | Gather (runs when the lane frees) | Deliver | Reject `lane_busy` | created ended | Run |
+pub fn decide_lane(lane: &Lane, limit: u32, busy: Busy, holder: HolderState, now: Millis) -> LaneVerdict {
+    let free = lane.holders.len() < limit as usize && lane.queue.is_empty();
+    match busy {
+        Busy::Parallel => LaneVerdict::Run,
+        Busy::Coalesce { quiet_ms, max_ms } => match lane.gathering {
+            Some(gathering) => LaneVerdict::Coalesce {
+                into: gathering.run,
+                due: now.plus(quiet_ms).min(gathering.since.plus(max_ms)),
+            },
+            None => LaneVerdict::Gather { due: now.plus(quiet_ms.min(max_ms)) },
+        },
+        _ if free => LaneVerdict::Run,
+        Busy::Queue { max } => {
+            if lane.queue.len() >= max as usize {
+                LaneVerdict::Reject(Reason::QueueFull)
+            } else {
+                LaneVerdict::Queue(Reason::Queued)
+            }
+        }
+        Busy::Replace => match (lane.holders.first(), holder) {
+            (None, _) => LaneVerdict::Queue(Reason::Queued),
+            (Some(_), HolderState::Held) => LaneVerdict::Reject(Reason::HeldNoReplace),
+            (Some(victim), HolderState::OpenIntent) => LaneVerdict::ReplaceDeferred { victim: *victim },
+            (Some(victim), HolderState::Quiet) => LaneVerdict::Replace { victim: *victim },
+        },
+        Busy::Deliver => match lane.holders.first() {
+            Some(to) => LaneVerdict::Deliver { to: *to },
+            None => LaneVerdict::Queue(Reason::Queued),
+        },
+        Busy::Reject => LaneVerdict::Reject(Reason::LaneBusy),
+        Busy::Cancel => LaneVerdict::StartCancelled,
+        Busy::Fail => LaneVerdict::StartFailed,
+    }
+}

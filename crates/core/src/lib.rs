@@ -1,0 +1,25 @@
+//! The pure domain of Semel.
+//!
+//! Nothing in this crate reads a clock, a random source, a file or the network, and nothing is
+//! async: `now` and fresh ids are arguments. What must happen outside is returned as data
+//! (decisions, events, actions) for the engine to carry out.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`admission`] | an event arrived: start, attach, replay, queue, …? |
+//! | [`run`] | something happened to a run: what is recorded, what is done next? |
+//! | [`ir`] | what does a compiled flow look like? |
+//! | [`fingerprint`] | are these two payloads the same? |
+//! | [`limits`] | how much is too much? |
+
+pub mod admission;
+pub mod duration;
+pub mod fingerprint;
+pub mod ids;
+pub mod ir;
+pub mod limits;
+pub mod run;
+pub mod time;
+
+pub use ids::*;
+pub use time::Millis;

@@ -1,0 +1,383 @@
+//! What a journal holds, what the machine is told, and what it asks for.
+
+use super::step::StepKey;
+use crate::ids::{FlowRef, Hash16, RunId};
+use crate::ir::EffectClass;
+use crate::time::Millis;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::sync::Arc;
+
+/// Version of the event encoding, stored with each journal row.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// A user's value inside an event. The structure keeps only the digest; the value itself is
+/// stored in a column of its own, so that erasure drops it and the run still folds.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    pub digest: Hash16,
+    pub value: Option<Arc<Json>>,
+}
+
+impl Payload {
+    pub fn new(value: Json) -> Payload {
+        let mut text = Vec::with_capacity(128);
+        crate::fingerprint::write_canonical(&value, &mut text);
+        Payload { digest: Hash16::of(&[&text]), value: Some(Arc::new(value)) }
+    }
+
+    /// The value, or null once erased.
+    pub fn json(&self) -> &Json {
+        self.value.as_deref().unwrap_or(&Json::Null)
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Payload) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.digest.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Payload, D::Error> {
+        Ok(Payload { digest: Hash16::deserialize(deserializer)?, value: None })
+    }
+}
+
+/// Which children of a group run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListName {
+    Tasks,
+    Then,
+    Else,
+    Case(String),
+    Defaults,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Body,
+    Errors,
+    Finally,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepOutcome {
+    Success,
+    Warning,
+    Skipped,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndStatus {
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimerWhy {
+    Sleep,
+    /// Before the next attempt or the next send of a step.
+    Backoff,
+    /// A step has taken too long.
+    Timeout,
+    /// The end of a lane's quiet period.
+    Quiet,
+    /// Before the flow is tried again.
+    FlowRetry,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictKind {
+    Done,
+    Repeat,
+    RepeatNewKey,
+    Fail,
+}
+
+/// Who asked for something, and why; kept for ever.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct By {
+    pub who: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// Why something failed. The message may quote user data, so it travels as a value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    pub code: String,
+    pub message: Payload,
+}
+
+impl Failure {
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Failure {
+        Failure { code: code.into(), message: Payload::new(Json::String(message.into())) }
+    }
+
+    pub fn message(&self) -> &str {
+        self.message.json().as_str().unwrap_or("(erased)")
+    }
+}
+
+/// One journal entry. Appended, never changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    Created {
+        flow: FlowRef,
+        revision: u32,
+        logical: RunId,
+        inputs: Payload,
+        trigger: Payload,
+        labels: Payload,
+    },
+    /// A later event of the same quiet period replaced the payload.
+    InputsReplaced { inputs: Payload, trigger: Payload },
+    /// Another event of the lane was handed to this run.
+    Delivered { payload: Payload },
+    Started { at: Millis },
+    StepStarted { step: StepKey, take: u32, round: u32, at: Millis },
+    /// A group knows which of its lists runs.
+    Branched {
+        step: StepKey,
+        list: ListName,
+        /// Children at once; 0 means all.
+        concurrent: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Payload>,
+    },
+    LoopStarted { step: StepKey, count: u32, concurrent: u32, items: Payload },
+    GroupStage { step: StepKey, stage: Stage },
+    TimerSet { timer: u64, due: Millis, step: StepKey, why: TimerWhy },
+    TimerCleared { timer: u64 },
+    TimerFired { timer: u64 },
+    /// The right to send, durable before the first byte leaves.
+    Intent {
+        step: StepKey,
+        attempt: u32,
+        send: u32,
+        class: EffectClass,
+        out_key: String,
+        safe_until: Option<Millis>,
+        timeout_ms: i64,
+        /// Present on the first send; later ones repeat the same request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<Payload>,
+    },
+    /// An answer was lost and the class allows another send of the same attempt.
+    SendLost { step: StepKey, send: u32, failure: Failure },
+    AttemptFailed { step: StepKey, attempt: u32, failure: Failure, doubt: bool },
+    OpRequested { step: StepKey },
+    /// Written by the transaction that carried the op out.
+    OpDone { step: StepKey, ok: bool, at: Millis, #[serde(default, skip_serializing_if = "Option::is_none")] output: Option<Payload>, #[serde(default, skip_serializing_if = "Option::is_none")] failure: Option<Failure> },
+    ChildRequested { step: StepKey },
+    /// Written by the transaction that admitted the child.
+    ChildStarted { step: StepKey, run: RunId },
+    ChildEnded { step: StepKey, run: RunId, status: EndStatus, outputs: Payload, doubts: u32 },
+    /// Doubts open below this run, as told by a child.
+    DoubtsBelow { run: RunId, count: u32 },
+    DoubtRaised { step: StepKey, failure: Failure },
+    Verdict { step: StepKey, verdict: VerdictKind, by: By, #[serde(default, skip_serializing_if = "Option::is_none")] result: Option<Payload> },
+    LabelsSet { labels: Payload },
+    StepEnded {
+        step: StepKey,
+        outcome: StepOutcome,
+        at: Millis,
+        /// The failure does not fail the parent (`allowFailure`).
+        #[serde(default)]
+        tolerated: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Payload>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
+    },
+    Paused { by: By },
+    Resumed { by: By },
+    CancelRequested { by: By },
+    Restarted { by: By, round: u32, at: Millis },
+    Replayed { by: By, take: u32, from: u32, at: Millis },
+    Finishing,
+    Ended {
+        status: EndStatus,
+        warned: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outputs: Option<Payload>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
+    },
+}
+
+impl Event {
+    /// Every user value of the event, in a fixed order: the order of the values column.
+    pub fn payloads_mut(&mut self) -> Vec<&mut Payload> {
+        fn of(failure: &mut Option<Failure>) -> Option<&mut Payload> {
+            failure.as_mut().map(|f| &mut f.message)
+        }
+        match self {
+            Event::Created { inputs, trigger, labels, .. } => vec![inputs, trigger, labels],
+            Event::InputsReplaced { inputs, trigger } => vec![inputs, trigger],
+            Event::Delivered { payload } => vec![payload],
+            Event::Branched { output, .. } => output.iter_mut().collect(),
+            Event::LoopStarted { items, .. } => vec![items],
+            Event::Intent { request, .. } => request.iter_mut().collect(),
+            Event::SendLost { failure, .. } | Event::AttemptFailed { failure, .. } | Event::DoubtRaised { failure, .. } => {
+                vec![&mut failure.message]
+            }
+            Event::OpDone { output, failure, .. } | Event::StepEnded { output, failure, .. } => {
+                output.iter_mut().chain(of(failure)).collect()
+            }
+            Event::ChildEnded { outputs, .. } => vec![outputs],
+            Event::Verdict { result, .. } => result.iter_mut().collect(),
+            Event::LabelsSet { labels } => vec![labels],
+            Event::Ended { outputs, failure, .. } => outputs.iter_mut().chain(of(failure)).collect(),
+            Event::Started { .. }
+            | Event::StepStarted { .. }
+            | Event::GroupStage { .. }
+            | Event::TimerSet { .. }
+            | Event::TimerCleared { .. }
+            | Event::TimerFired { .. }
+            | Event::OpRequested { .. }
+            | Event::ChildRequested { .. }
+            | Event::ChildStarted { .. }
+            | Event::DoubtsBelow { .. }
+            | Event::Paused { .. }
+            | Event::Resumed { .. }
+            | Event::CancelRequested { .. }
+            | Event::Restarted { .. }
+            | Event::Replayed { .. }
+            | Event::Finishing => vec![],
+        }
+    }
+}
+
+/// Encodes events as (structure, values). The values text is `None` when there are none.
+pub fn encode_events(events: &[Event]) -> (Vec<u8>, Option<Vec<u8>>) {
+    // Serialising these types into memory cannot fail: all map keys are strings.
+    let structure = serde_json::to_vec(events).unwrap_or_default();
+    let mut values: Vec<Option<Arc<Json>>> = Vec::new();
+    for event in events {
+        // Payloads are shared by reference count, so this copy is shallow.
+        for payload in event.clone().payloads_mut() {
+            values.push(payload.value.clone());
+        }
+    }
+    let text = (!values.is_empty()).then(|| serde_json::to_vec(&values).unwrap_or_default());
+    (structure, text)
+}
+
+/// Why a journal row cannot be read. Both mean the store is damaged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    #[error("journal row does not parse: {0}")]
+    Malformed(String),
+    #[error("a value in the journal does not match its digest")]
+    Digest,
+}
+
+/// Decodes a journal row; `values` is `None` after erasure.
+pub fn decode_events(structure: &[u8], values: Option<&[u8]>) -> Result<Vec<Event>, DecodeError> {
+    let malformed = |e: serde_json::Error| DecodeError::Malformed(e.to_string());
+    let mut events: Vec<Event> = serde_json::from_slice(structure).map_err(malformed)?;
+    let Some(values) = values else { return Ok(events) };
+    let values: Vec<Option<Json>> = serde_json::from_slice(values).map_err(malformed)?;
+    let mut values = values.into_iter();
+    for event in &mut events {
+        for payload in event.payloads_mut() {
+            let Some(value) = values.next().ok_or(DecodeError::Digest)? else { continue };
+            let found = Payload::new(value);
+            if found.digest != payload.digest {
+                return Err(DecodeError::Digest);
+            }
+            *payload = found;
+        }
+    }
+    if values.next().is_some() { Err(DecodeError::Digest) } else { Ok(events) }
+}
+
+/// What happened to a run.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The run has its slot.
+    Start,
+    /// Answer to [`Action::Evaluate`].
+    Evaluated { step: StepKey, result: Result<Evaluated, Failure> },
+    /// Answer to [`Action::EvaluateOutputs`].
+    OutputsEvaluated(Result<Option<Payload>, Failure>),
+    /// Answer to [`Action::Perform`].
+    Performed { step: StepKey, send: u32, outcome: Performed },
+    /// The transaction wrote [`Event::OpDone`] or [`Event::ChildStarted`]: go on from there.
+    Continue,
+    TimerFired { timer: u64 },
+    ChildEnded { run: RunId, status: EndStatus, outputs: Payload, doubts: u32 },
+    DoubtsBelow { run: RunId, count: u32 },
+    Delivered { payload: Payload },
+    Pause { by: By },
+    Resume { by: By },
+    Cancel { by: By },
+    Restart { by: By },
+    /// `from` is a top-level task id; `None` means from the start.
+    Replay { by: By, from: Option<String> },
+    Verdict { step: StepKey, verdict: VerdictKind, by: By, result: Option<Payload> },
+    /// The process that drove this run is gone.
+    Recover,
+}
+
+/// What the engine found when it evaluated a step's expressions.
+#[derive(Clone, Debug)]
+pub enum Evaluated {
+    /// `runIf` is false.
+    Skip,
+    /// A group with one list.
+    Group,
+    Branch { list: ListName, output: Option<Payload> },
+    Items { count: u32, items: Payload },
+    Sleep { ms: i64 },
+    /// An inline task was computed on the spot.
+    Inline { result: Result<Option<Payload>, Failure>, labels: Option<Payload> },
+    Effect { class: EffectClass, out_key: Option<String>, window_ms: i64, timeout_ms: i64, request: Payload },
+    Op,
+    Child,
+}
+
+/// How an effect ended.
+#[derive(Clone, Debug)]
+pub enum Performed {
+    Done { output: Payload },
+    /// The far side answered no, or provably never got the request.
+    FailedClean { failure: Failure },
+    /// Something may have left and no answer was read.
+    Lost { failure: Failure },
+}
+
+/// What the engine is to do. Nothing in `core` performs one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Evaluate a step's expressions now. A repeat is harmless: nothing was recorded yet.
+    Evaluate(StepKey),
+    /// Evaluate the flow's outputs. A repeat is harmless.
+    EvaluateOutputs,
+    /// Send, after the intent is durable. Never repeated on its own: each send has its own intent.
+    Perform { step: StepKey, send: u32 },
+    /// Carry the step's op (kv, child admission) with this commit. Its result is journaled there.
+    Op(StepKey),
+    /// Ask a child to stop. A repeat finds it stopping.
+    CancelChild { run: RunId, by: By },
+    /// The quiet period ended: take a lane slot or wait in line, with this commit.
+    EnterLane,
+}

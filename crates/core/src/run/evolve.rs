@@ -1,0 +1,351 @@
+//! Folding the journal: what each event does to the state. No rule is applied here; an event says
+//! what was decided, and this is what it means.
+
+use super::event::{Event, Failure, ListName, Stage, StepOutcome, TimerWhy, VerdictKind};
+use super::state::{Doubt, GroupState, Phase, RunState, Sending, Step, Timer, Work};
+use super::step::{StepKey, step_id};
+use crate::ids::RunId;
+use crate::ir::EffectClass;
+use crate::time::Millis;
+
+impl RunState {
+    /// Folds a whole journal. `None` when it does not begin with [`Event::Created`].
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<RunState> {
+        let mut events = events.into_iter();
+        let Event::Created { logical, .. } = events.next()? else { return None };
+        let mut state = RunState::new(*logical);
+        for event in events {
+            state.evolve(event);
+        }
+        Some(state)
+    }
+
+    pub fn evolve(&mut self, event: &Event) {
+        match event {
+            Event::Created { logical, .. } => *self = RunState::new(*logical),
+            Event::InputsReplaced { .. } | Event::Delivered { .. } | Event::LabelsSet { .. } => {}
+            Event::Started { at } => self.open_root(*at),
+            Event::StepStarted { step, take, round, at } => self.start_step(step, *take, *round, *at),
+            Event::Branched { step, list, concurrent, .. } => {
+                self.set_work(step, Work::Group(GroupState::new(list.clone(), *concurrent, None)));
+            }
+            Event::LoopStarted { step, count, concurrent, .. } => {
+                self.set_work(step, Work::Group(GroupState::new(ListName::Tasks, *concurrent, Some(*count))));
+            }
+            Event::GroupStage { step, stage } => {
+                if let Some(group) = self.group_mut(step) {
+                    if group.stage == Stage::Body {
+                        group.body_next = group.next;
+                    }
+                    group.stage = *stage;
+                    group.next = 0;
+                    group.handler_failed = false;
+                }
+            }
+            Event::TimerSet { timer, due, step, why } => self.set_timer(*timer, *due, step, *why),
+            Event::TimerCleared { timer } => {
+                self.timers.remove(timer);
+            }
+            Event::TimerFired { timer } => self.fire_timer(*timer),
+            Event::Intent { step, attempt, send, class, out_key, safe_until, timeout_ms, .. } => {
+                let repeats = match self.steps.get(step).map(|s| &s.work) {
+                    Some(Work::Backoff { sending: Some(sending), .. } | Work::Doubtful(sending) | Work::Sending(sending)) => {
+                        sending.repeats
+                    }
+                    _ => 0,
+                };
+                if let Some(found) = self.steps.get_mut(step) {
+                    found.attempt = *attempt;
+                    found.work = Work::Sending(Sending {
+                        send: *send,
+                        repeats,
+                        class: *class,
+                        out_key: out_key.clone(),
+                        safe_until: *safe_until,
+                        timeout_ms: *timeout_ms,
+                    });
+                }
+            }
+            Event::SendLost { step, .. } => {
+                if let Some(Work::Sending(sending)) = self.steps.get_mut(step).map(|s| &mut s.work) {
+                    sending.repeats += 1;
+                }
+            }
+            Event::AttemptFailed { step, attempt, failure, doubt } => self.fail_attempt(step, *attempt, failure, *doubt),
+            Event::OpRequested { step } => self.set_work(step, Work::Op),
+            Event::OpDone { step, ok: true, .. } => self.end_step(step, StepOutcome::Success, false, None),
+            Event::OpDone { step, ok: false, failure, .. } => {
+                let failure = failure.clone().unwrap_or_else(|| Failure::new("op_failed", "the operation failed"));
+                self.set_work(step, Work::OpFailed { failure });
+            }
+            Event::ChildRequested { step } => self.set_work(step, Work::Child { run: None, timer: None }),
+            Event::ChildStarted { step, run: child } => {
+                if let Some(Work::Child { run, .. }) = self.steps.get_mut(step).map(|s| &mut s.work) {
+                    *run = Some(*child);
+                }
+            }
+            Event::ChildEnded { run, doubts, .. } => self.note_doubts_below(*run, *doubts),
+            Event::DoubtsBelow { run, count } => self.note_doubts_below(*run, *count),
+            Event::DoubtRaised { step, failure } => {
+                let sending = match self.steps.get(step).map(|s| &s.work) {
+                    Some(Work::Sending(sending)) => sending.clone(),
+                    _ => return,
+                };
+                self.raise_doubt(step, sending.class, failure);
+                self.set_work(step, Work::Doubtful(sending));
+            }
+            Event::Verdict { step, verdict, .. } => self.take_verdict(step, *verdict),
+            Event::StepEnded { step, outcome, tolerated, failure, .. } => {
+                self.end_step(step, *outcome, *tolerated, failure.as_ref());
+            }
+            Event::Paused { .. } => self.paused = true,
+            Event::Resumed { .. } => self.paused = false,
+            Event::CancelRequested { .. } => {
+                self.cancelling = true;
+                self.paused = false;
+            }
+            Event::Restarted { round, at, .. } => self.restart(*round, *at),
+            Event::Replayed { take, from, at, .. } => self.replay(*take, *from, *at),
+            Event::Finishing => self.phase = Phase::Finishing,
+            Event::Ended { status, warned, .. } => {
+                self.phase = Phase::Ended(*status);
+                self.warned = *warned;
+                self.timers.clear();
+            }
+        }
+    }
+
+    pub(super) fn group_mut(&mut self, key: &StepKey) -> Option<&mut GroupState> {
+        match self.steps.get_mut(key).map(|s| &mut s.work) {
+            Some(Work::Group(group)) => Some(group),
+            _ => None,
+        }
+    }
+
+    fn set_work(&mut self, key: &StepKey, work: Work) {
+        if let Some(step) = self.steps.get_mut(key) {
+            step.work = work;
+        }
+    }
+
+    fn open_root(&mut self, at: Millis) {
+        self.phase = Phase::Open;
+        self.first_started.get_or_insert(at);
+        self.steps.insert(StepKey::root(), root_step(self.take));
+    }
+
+    fn start_step(&mut self, key: &StepKey, take: u32, round: u32, at: Millis) {
+        if let Some(parent) = key.parent()
+            && let Some(group) = self.group_mut(&parent)
+        {
+            group.next += 1;
+            group.open += 1;
+        }
+        self.steps_started += 1;
+        let work = if key.iteration_number().is_some() {
+            Work::Group(GroupState::new(ListName::Tasks, 1, None))
+        } else {
+            Work::Evaluating
+        };
+        self.steps.insert(key.clone(), Step { take, round, attempt: 1, first_at: Some(at), work });
+    }
+
+    fn set_timer(&mut self, timer: u64, due: Millis, step: &StepKey, why: TimerWhy) {
+        self.timers.insert(timer, Timer { due, step: step.clone(), why });
+        self.next_timer = self.next_timer.max(timer + 1);
+        if why == TimerWhy::FlowRetry {
+            self.phase = Phase::RetryLater;
+        }
+        let Some(found) = self.steps.get_mut(step) else { return };
+        match why {
+            TimerWhy::Sleep => found.work = Work::Sleeping { timer },
+            TimerWhy::Backoff => {
+                let sending = match &found.work {
+                    Work::Sending(sending) | Work::Backoff { sending: Some(sending), .. } => Some(sending.clone()),
+                    _ => None,
+                };
+                found.work = Work::Backoff { timer: Some(timer), sending };
+            }
+            TimerWhy::Timeout => {
+                if let Work::Child { timer: slot, .. } = &mut found.work {
+                    *slot = Some(timer);
+                }
+            }
+            TimerWhy::Quiet | TimerWhy::FlowRetry => {}
+        }
+    }
+
+    fn fire_timer(&mut self, timer: u64) {
+        let Some(fired) = self.timers.remove(&timer) else { return };
+        let Some(step) = self.steps.get_mut(&fired.step) else { return };
+        match &mut step.work {
+            // An inline attempt is evaluated anew; a request is sent again as it was.
+            Work::Backoff { sending: None, .. } => step.work = Work::Evaluating,
+            Work::Backoff { timer, .. } => *timer = None,
+            _ => {}
+        }
+    }
+
+    fn fail_attempt(&mut self, key: &StepKey, attempt: u32, failure: &Failure, doubt: bool) {
+        let class = match self.steps.get_mut(key) {
+            Some(step) => {
+                step.attempt = attempt + 1;
+                match &mut step.work {
+                    Work::Sending(sending) | Work::Doubtful(sending) => {
+                        sending.repeats = 0;
+                        sending.class
+                    }
+                    _ => EffectClass::Pure,
+                }
+            }
+            None => return,
+        };
+        if doubt {
+            self.raise_doubt(key, class, failure);
+        }
+    }
+
+    fn raise_doubt(&mut self, key: &StepKey, class: EffectClass, failure: &Failure) {
+        let (take, round) = self.steps.get(key).map_or((self.take, 0), |s| (s.take, s.round));
+        let step_id = step_id(self.logical, take, round, key);
+        self.doubts.insert(key.clone(), Doubt { step_id, class, code: failure.code.clone(), verdict: None });
+    }
+
+    fn note_doubts_below(&mut self, run: RunId, count: u32) {
+        if count == 0 {
+            self.doubts_below.remove(&run);
+        } else {
+            self.doubts_below.insert(run, count);
+        }
+    }
+
+    /// A step that waits for its verdict goes on at once, so the doubt is gone. A step that failed
+    /// with its doubt keeps the verdict: a restart must not send again what was called done.
+    fn take_verdict(&mut self, key: &StepKey, verdict: VerdictKind) {
+        if matches!(self.steps.get(key).map(|s| &s.work), Some(Work::Doubtful(_))) {
+            self.doubts.remove(key);
+        } else if let Some(doubt) = self.doubts.get_mut(key) {
+            doubt.verdict = Some(verdict);
+        }
+    }
+
+    fn end_step(&mut self, key: &StepKey, outcome: StepOutcome, tolerated: bool, failure: Option<&Failure>) {
+        let lasting = match outcome {
+            StepOutcome::Failed => !tolerated,
+            StepOutcome::Cancelled => true,
+            StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => false,
+        };
+        let mut keep = false;
+        if let Some(parent) = key.parent()
+            && let Some(group) = self.group_mut(&parent)
+        {
+            group.open = group.open.saturating_sub(1);
+            match outcome {
+                StepOutcome::Failed if !tolerated => {
+                    group.failed = true;
+                    group.handler_failed = group.stage != Stage::Body;
+                    if let (None, Some(failure)) = (&group.failure, failure) {
+                        group.failure = Some((key.clone(), failure.clone()));
+                    }
+                }
+                StepOutcome::Cancelled => group.cancelled = true,
+                StepOutcome::Warning | StepOutcome::Failed => group.warned = true,
+                StepOutcome::Success | StepOutcome::Skipped => {}
+            }
+            keep = lasting && group.stage == Stage::Body;
+            if keep {
+                group.kept.insert(key.clone());
+            }
+        }
+        if keep {
+            if let Some(step) = self.steps.get_mut(key)
+                && !matches!(step.work, Work::Group(_))
+            {
+                step.work = Work::Failed;
+            }
+        } else if !(key.is_root() && lasting) {
+            self.forget_under(key);
+        }
+    }
+
+    /// Removes a step and all below it.
+    fn forget_under(&mut self, key: &StepKey) {
+        let gone: Vec<StepKey> = self
+            .steps
+            .range(key.clone()..)
+            .map(|(k, _)| k)
+            .take_while(|k| k.0.starts_with(&key.0))
+            .filter(|k| k.is_under(key))
+            .cloned()
+            .collect();
+        for key in gone {
+            self.steps.remove(&key);
+        }
+    }
+
+    /// Failed leaves are evaluated again, groups go on with their bodies; finished steps stay finished.
+    fn restart(&mut self, round: u32, at: Millis) {
+        self.phase = Phase::Open;
+        self.round = round;
+        self.flow_attempt += 1;
+        self.cancelling = false;
+        self.paused = false;
+        self.timers.clear();
+        self.doubts.retain(|_, doubt| doubt.verdict.is_none());
+        for step in self.steps.values_mut() {
+            match &mut step.work {
+                Work::Group(group) => {
+                    group.open = group.kept.len() as u32;
+                    group.kept.clear();
+                    if group.stage != Stage::Body {
+                        // The body goes on where it stopped; handlers run anew if needed again.
+                        group.stage = Stage::Body;
+                        group.next = group.body_next;
+                    }
+                    group.failed = false;
+                    group.handler_failed = false;
+                    group.cancelled = false;
+                    group.failure = None;
+                }
+                Work::Failed => {
+                    step.work = Work::Evaluating;
+                    step.attempt = 1;
+                    step.first_at = Some(at);
+                }
+                Work::Evaluating
+                | Work::Sending(_)
+                | Work::Backoff { .. }
+                | Work::Op
+                | Work::OpFailed { .. }
+                | Work::Sleeping { .. }
+                | Work::Child { .. }
+                | Work::Doubtful(_) => {}
+            }
+        }
+        if !self.steps.contains_key(&StepKey::root()) {
+            self.steps.insert(StepKey::root(), root_step(self.take));
+        }
+    }
+
+    fn replay(&mut self, take: u32, from: u32, at: Millis) {
+        self.phase = Phase::Open;
+        self.take = take;
+        self.cancelling = false;
+        self.paused = false;
+        self.warned = false;
+        self.timers.clear();
+        self.doubts.clear();
+        self.steps.clear();
+        self.first_started = Some(at);
+        self.flow_attempt = 1;
+        let mut root = root_step(take);
+        if let Work::Group(group) = &mut root.work {
+            group.next = from;
+        }
+        self.steps.insert(StepKey::root(), root);
+    }
+}
+
+fn root_step(take: u32) -> Step {
+    Step { take, round: 0, attempt: 1, first_at: None, work: Work::Group(GroupState::new(ListName::Tasks, 1, None)) }
+}

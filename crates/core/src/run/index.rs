@@ -1,0 +1,166 @@
+//! A flow prepared for running: disabled tasks left out, tasks found by id.
+
+use super::event::{ListName, Stage};
+use super::step::StepKey;
+use crate::ir::{Flow, Task, TaskKind};
+use std::collections::BTreeMap;
+
+/// One hop from a list of tasks into a child list.
+#[derive(Clone, Debug)]
+struct Hop {
+    index: usize,
+    list: ChildList,
+}
+
+#[derive(Clone, Debug)]
+enum ChildList {
+    Named(ListName),
+    Stage(Stage),
+}
+
+/// The flow as the machine reads it.
+#[derive(Clone, Debug)]
+pub struct FlowIndex {
+    pub flow: Flow,
+    /// Task id → where it is: the root stage, the hops, the index in the last list.
+    places: BTreeMap<String, (Stage, Vec<Hop>, usize)>,
+}
+
+impl FlowIndex {
+    pub fn new(mut flow: Flow) -> FlowIndex {
+        for list in [&mut flow.tasks, &mut flow.errors, &mut flow.finally] {
+            drop_disabled(list);
+        }
+        let mut places = BTreeMap::new();
+        for (stage, list) in [(Stage::Body, &flow.tasks), (Stage::Errors, &flow.errors), (Stage::Finally, &flow.finally)] {
+            collect(list, stage, &mut Vec::new(), &mut places);
+        }
+        FlowIndex { flow, places }
+    }
+
+    pub fn task(&self, id: &str) -> Option<&Task> {
+        let (stage, hops, index) = self.places.get(id)?;
+        let mut list = self.root_list(*stage);
+        for hop in hops {
+            list = child_list(&list.get(hop.index)?.kind, &hop.list);
+        }
+        list.get(*index)
+    }
+
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.places.keys().filter_map(|id| self.task(id))
+    }
+
+    fn root_list(&self, stage: Stage) -> &[Task] {
+        match stage {
+            Stage::Body => &self.flow.tasks,
+            Stage::Errors => &self.flow.errors,
+            Stage::Finally => &self.flow.finally,
+        }
+    }
+
+    /// The children of a group at one of its stages.
+    pub fn children(&self, group: &StepKey, list: &ListName, stage: Stage) -> &[Task] {
+        if group.is_root() {
+            return self.root_list(stage);
+        }
+        let Some(task) = self.task(group.task_id()) else { return &[] };
+        // The handlers of a loop belong to the loop, not to each iteration.
+        if stage != Stage::Body && group.iteration_number().is_some() {
+            return &[];
+        }
+        let wanted = match stage {
+            Stage::Body => ChildList::Named(list.clone()),
+            Stage::Errors | Stage::Finally => ChildList::Stage(stage),
+        };
+        child_list(&task.kind, &wanted)
+    }
+}
+
+fn child_list<'a>(kind: &'a TaskKind, list: &ChildList) -> &'a [Task] {
+    const NONE: &[Task] = &[];
+    match list {
+        ChildList::Named(name) => match (kind, name) {
+            (TaskKind::Sequential(group), ListName::Tasks)
+            | (TaskKind::Parallel { group, .. }, ListName::Tasks)
+            | (TaskKind::ForEach { group, .. }, ListName::Tasks) => &group.tasks,
+            (TaskKind::If { then, .. }, ListName::Then) => then,
+            (TaskKind::If { otherwise, .. }, ListName::Else) => otherwise,
+            (TaskKind::Switch { cases, .. }, ListName::Case(case)) => cases.get(case).map_or(NONE, |l| l),
+            (TaskKind::Switch { defaults, .. }, ListName::Defaults) => defaults.as_deref().unwrap_or(NONE),
+            _ => NONE,
+        },
+        ChildList::Stage(stage) => {
+            let (errors, finally): (&[Task], &[Task]) = match kind {
+                TaskKind::Sequential(group)
+                | TaskKind::Parallel { group, .. }
+                | TaskKind::ForEach { group, .. } => (&group.errors, &group.finally),
+                TaskKind::If { errors, finally, .. } | TaskKind::Switch { errors, finally, .. } => (errors, finally),
+                TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => (NONE, NONE),
+            };
+            match stage {
+                Stage::Body => NONE,
+                Stage::Errors => errors,
+                Stage::Finally => finally,
+            }
+        }
+    }
+}
+
+/// Every child list of a task, with its name.
+fn lists(kind: &TaskKind) -> Vec<ChildList> {
+    let mut found = vec![ChildList::Stage(Stage::Errors), ChildList::Stage(Stage::Finally)];
+    match kind {
+        TaskKind::Sequential(_) | TaskKind::Parallel { .. } | TaskKind::ForEach { .. } => {
+            found.push(ChildList::Named(ListName::Tasks));
+        }
+        TaskKind::If { .. } => {
+            found.extend([ListName::Then, ListName::Else].map(ChildList::Named));
+        }
+        TaskKind::Switch { cases, .. } => {
+            found.extend(cases.keys().map(|case| ChildList::Named(ListName::Case(case.clone()))));
+            found.push(ChildList::Named(ListName::Defaults));
+        }
+        TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => {}
+    }
+    found
+}
+
+fn collect(list: &[Task], stage: Stage, hops: &mut Vec<Hop>, places: &mut BTreeMap<String, (Stage, Vec<Hop>, usize)>) {
+    for (index, task) in list.iter().enumerate() {
+        places.insert(task.id.clone(), (stage, hops.clone(), index));
+        for inner in lists(&task.kind) {
+            let children = child_list(&task.kind, &inner);
+            if children.is_empty() {
+                continue;
+            }
+            hops.push(Hop { index, list: inner.clone() });
+            collect(children, stage, hops, places);
+            hops.pop();
+        }
+    }
+}
+
+fn drop_disabled(list: &mut Vec<Task>) {
+    list.retain(|task| !task.disabled);
+    for task in list {
+        match &mut task.kind {
+            TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
+                for inner in [&mut group.tasks, &mut group.errors, &mut group.finally] {
+                    drop_disabled(inner);
+                }
+            }
+            TaskKind::If { then, otherwise, errors, finally, .. } => {
+                for inner in [then, otherwise, errors, finally] {
+                    drop_disabled(inner);
+                }
+            }
+            TaskKind::Switch { cases, defaults, errors, finally, .. } => {
+                for inner in cases.values_mut().chain(defaults.as_mut()).chain([errors, finally]) {
+                    drop_disabled(inner);
+                }
+            }
+            TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => {}
+        }
+    }
+}

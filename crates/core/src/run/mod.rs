@@ -1,0 +1,39 @@
+//! Runs: a pure machine and a journal.
+//!
+//! [`decide`] takes the folded [`RunState`] and one [`Input`], and returns the [`Event`]s to
+//! append and the [`Action`]s to carry out; [`RunState::evolve`] folds one event. The journal is
+//! the truth: a state is nothing but the fold of its events, and a test holds the two together.
+//!
+//! | phase | input | next |
+//! |---|---|---|
+//! | Waiting (created, queued, gathering) | Start | Open: the root group starts its first child |
+//! | Waiting | Cancel | Ended(cancelled) |
+//! | Open | Evaluated, Performed, TimerFired, ChildEnded, Continue | Open, or Finishing when the root group ends well, or Ended |
+//! | Open | Pause / Resume | Open, nothing new starts in between |
+//! | Open | Cancel | Open until what is in flight has settled, then Ended(cancelled) |
+//! | Open | Recover | Open: pure work is asked for again, effects by their class |
+//! | Finishing | OutputsEvaluated | Ended |
+//! | Ended(failed or cancelled), no doubt | Restart | Open, finished steps kept |
+//! | Ended, no doubt | Replay | Open from that step on, take + 1 |
+//! | any with a doubt | Verdict | the doubt is settled; an ended, failed run goes on from the step |
+//!
+//! A step is one task in a run. Its key is the path of the author's task ids with iteration
+//! numbers (`each[3]/charge`); its id is a digest of logical run, take and key, the same on every
+//! attempt, restart and node.
+
+mod decide;
+mod event;
+mod evolve;
+mod index;
+mod retry;
+mod state;
+mod step;
+#[cfg(test)]
+mod tests;
+
+pub use decide::*;
+pub use event::*;
+pub use index::*;
+pub use retry::delay_ms;
+pub use state::*;
+pub use step::*;

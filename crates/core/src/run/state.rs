@@ -1,0 +1,284 @@
+//! The folded state of a run: bounded by what is open, never by what is finished.
+
+use super::event::{EndStatus, Failure, ListName, Stage, TimerWhy, VerdictKind};
+use super::step::{StepKey, step_id};
+use crate::ids::{Hash16, RunId};
+use crate::ir::EffectClass;
+use crate::time::Millis;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Version of the snapshot encoding; a snapshot of another version is ignored and refolded.
+pub const SNAPSHOT_VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunState {
+    pub logical: RunId,
+    /// Raised when a person asks for finished steps again.
+    pub take: u32,
+    /// Raised at each restart: handlers run anew, so their step ids must differ.
+    pub round: u32,
+    pub phase: Phase,
+    pub paused: bool,
+    pub cancelling: bool,
+    pub warned: bool,
+    /// Open steps, and failed ones as far as a restart needs them.
+    pub steps: BTreeMap<StepKey, Step>,
+    pub timers: BTreeMap<u64, Timer>,
+    pub next_timer: u64,
+    pub doubts: BTreeMap<StepKey, Doubt>,
+    /// Open doubts of descendants, by child.
+    pub doubts_below: BTreeMap<RunId, u32>,
+    pub steps_started: u64,
+    /// Tries of the whole flow under its own `retry:`.
+    pub flow_attempt: u32,
+    pub first_started: Option<Millis>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Created; waits for its slot.
+    Waiting,
+    Open,
+    /// All steps are done; the outputs are being evaluated.
+    Finishing,
+    /// Failed, and the flow's own `retry:` will start it again.
+    RetryLater,
+    Ended(EndStatus),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    pub take: u32,
+    pub round: u32,
+    /// Counts the author's attempts, the first being 1.
+    pub attempt: u32,
+    pub first_at: Option<Millis>,
+    pub work: Work,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    Evaluating,
+    Group(GroupState),
+    /// An intent is durable and no outcome is.
+    Sending(Sending),
+    /// To be sent again when its timer fires (`None`: now, but the run is paused).
+    Backoff { timer: Option<u64>, sending: Option<Sending> },
+    Op,
+    OpFailed { failure: Failure },
+    Sleeping { timer: u64 },
+    Child { run: Option<RunId>, timer: Option<u64> },
+    /// A crash left the effect unknown: a verdict is needed.
+    Doubtful(Sending),
+    /// Kept so that a restart can begin here.
+    Failed,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupState {
+    pub list: ListName,
+    pub stage: Stage,
+    /// Children at once; 0 means all.
+    pub concurrent: u32,
+    /// `Some(n)`: a loop of n iterations.
+    pub count: Option<u32>,
+    pub next: u32,
+    /// `next` of the body while a handler runs.
+    pub body_next: u32,
+    pub open: u32,
+    pub failed: bool,
+    /// A child of the running handler failed.
+    pub handler_failed: bool,
+    pub warned: bool,
+    pub cancelled: bool,
+    /// The first failure below, and whose it was.
+    pub failure: Option<(StepKey, Failure)>,
+    /// Children of the body that failed, kept for a restart.
+    pub kept: BTreeSet<StepKey>,
+}
+
+impl GroupState {
+    pub fn new(list: ListName, concurrent: u32, count: Option<u32>) -> GroupState {
+        GroupState {
+            list,
+            stage: Stage::Body,
+            concurrent,
+            count,
+            next: 0,
+            body_next: 0,
+            open: 0,
+            failed: false,
+            handler_failed: false,
+            warned: false,
+            cancelled: false,
+            failure: None,
+            kept: BTreeSet::new(),
+        }
+    }
+}
+
+/// An effect between its intent and its outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sending {
+    pub send: u32,
+    /// Sends since the last attempt began: automatic repeats are bounded.
+    pub repeats: u32,
+    pub class: EffectClass,
+    pub out_key: String,
+    pub safe_until: Option<Millis>,
+    pub timeout_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timer {
+    pub due: Millis,
+    pub step: StepKey,
+    pub why: TimerWhy,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Doubt {
+    pub step_id: Hash16,
+    pub class: EffectClass,
+    pub code: String,
+    /// Decided while other doubts were still open; acted on when the last one is settled.
+    pub verdict: Option<VerdictKind>,
+}
+
+/// The one word that every door, list and page shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Queued,
+    Running,
+    Waiting,
+    Paused,
+    Held,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl Status {
+    pub const ALL: [Status; 8] = [
+        Status::Queued,
+        Status::Running,
+        Status::Waiting,
+        Status::Paused,
+        Status::Held,
+        Status::Completed,
+        Status::Failed,
+        Status::Cancelled,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Queued => "queued",
+            Status::Running => "running",
+            Status::Waiting => "waiting",
+            Status::Paused => "paused",
+            Status::Held => "held",
+            Status::Completed => "completed",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Status> {
+        Status::ALL.into_iter().find(|s| s.word() == word)
+    }
+
+    pub fn is_ended(self) -> bool {
+        match self {
+            Status::Completed | Status::Failed | Status::Cancelled => true,
+            Status::Queued | Status::Running | Status::Waiting | Status::Paused | Status::Held => false,
+        }
+    }
+}
+
+impl RunState {
+    pub fn new(logical: RunId) -> RunState {
+        RunState {
+            logical,
+            take: 0,
+            round: 0,
+            phase: Phase::Waiting,
+            paused: false,
+            cancelling: false,
+            warned: false,
+            steps: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            next_timer: 1,
+            doubts: BTreeMap::new(),
+            doubts_below: BTreeMap::new(),
+            steps_started: 0,
+            flow_attempt: 1,
+            first_started: None,
+        }
+    }
+
+    /// Doubts nobody has decided yet, here and below.
+    pub fn open_doubts(&self) -> u32 {
+        let own = self.doubts.values().filter(|d| d.verdict.is_none()).count() as u32;
+        own + self.doubts_below.values().sum::<u32>()
+    }
+
+    /// Effects whose intent is durable and whose outcome is not.
+    pub fn open_intents(&self) -> u32 {
+        self.steps.values().filter(|s| matches!(s.work, Work::Sending(_))).count() as u32
+    }
+
+    /// True when this process must do something for the run to go on.
+    pub fn is_active(&self) -> bool {
+        match self.phase {
+            Phase::Waiting | Phase::RetryLater | Phase::Ended(_) => false,
+            Phase::Finishing => true,
+            Phase::Open => self.steps.values().any(|step| match &step.work {
+                Work::Evaluating => !self.paused,
+                Work::Sending(_) | Work::Op | Work::OpFailed { .. } => true,
+                Work::Child { run, .. } => run.is_none(),
+                Work::Group(_)
+                | Work::Backoff { .. }
+                | Work::Sleeping { .. }
+                | Work::Doubtful(_)
+                | Work::Failed => false,
+            }),
+        }
+    }
+
+    pub fn status(&self) -> Status {
+        match self.phase {
+            Phase::Waiting => Status::Queued,
+            Phase::Ended(_) if self.open_doubts() > 0 => Status::Held,
+            Phase::Ended(EndStatus::Completed) => Status::Completed,
+            Phase::Ended(EndStatus::Failed) => Status::Failed,
+            Phase::Ended(EndStatus::Cancelled) => Status::Cancelled,
+            Phase::Finishing => Status::Running,
+            Phase::RetryLater => Status::Waiting,
+            Phase::Open if self.is_active() => Status::Running,
+            Phase::Open if self.steps.values().any(|s| matches!(s.work, Work::Doubtful(_))) => Status::Held,
+            Phase::Open if self.paused => Status::Paused,
+            Phase::Open => Status::Waiting,
+        }
+    }
+
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// The stable id of a step, open or not yet started.
+    pub fn step_id(&self, key: &StepKey) -> Hash16 {
+        match self.steps.get(key) {
+            Some(step) => step_id(self.logical, step.take, step.round, key),
+            None => step_id(self.logical, self.take, 0, key),
+        }
+    }
+
+    /// The earliest timer.
+    pub fn next_due(&self) -> Option<Millis> {
+        self.timers.values().map(|t| t.due).min()
+    }
+}

@@ -1,0 +1,158 @@
+//! What doors say to the engine and hear from it.
+
+use crate::flows::LoadedFlow;
+use semel_core::admission::{KeyError, PresetName};
+use semel_core::ir::{KeyScope, SignatureScheme};
+use semel_core::run::{Status, VerdictKind};
+use semel_core::{Door, RunId, WorkspaceId};
+use semel_store::StoreError;
+use serde_json::Value as Json;
+use std::sync::Arc;
+
+/// One arrival, translated by a door. Nothing has been stored yet.
+#[derive(Clone, Debug)]
+pub struct Occurrence {
+    pub workspace: WorkspaceId,
+    pub flow: Arc<LoadedFlow>,
+    pub door: Door,
+    /// Who sent it, for the decision log: a token's name, `schedule`, a run id.
+    pub caller: String,
+    /// The caller's own key (header, body or parameter).
+    pub caller_key: Option<String>,
+    /// The door's own identity for the event (schedule instant, message id).
+    pub intrinsic_key: Option<String>,
+    /// The door's policy where neither the request nor the flow says otherwise.
+    pub door_preset: PresetName,
+    /// The policy the request asks for.
+    pub request_preset: Option<PresetName>,
+    /// Where keys are unique, for a flow without a block.
+    pub scope: Option<KeyScope>,
+    /// Values for the declared inputs, by name.
+    pub inputs: Json,
+    /// The `trigger` variable: `data`, `body`, `headers`, `parameters` …
+    pub trigger: Json,
+    /// The trigger whose `inputs:` templates fill the inputs (webhook, schedule).
+    pub trigger_id: Option<String>,
+    pub labels: Vec<(String, String)>,
+    pub correlation_id: Option<String>,
+}
+
+/// Why an occurrence did not reach `decide`. Nothing is stored and no key is spent.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AdmitError {
+    #[error("{0}")]
+    Key(#[from] KeyError),
+    #[error("{} of the inputs cannot be used", .0.len())]
+    Inputs(Vec<FieldError>),
+    #[error("the flow is disabled; set `disabled: false` and push it again")]
+    Disabled,
+    #[error("the flow's {what} did not resolve: {message}")]
+    Expression { what: &'static str, message: String },
+    #[error("too many runs wait in this workspace")]
+    TooManyPending,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    pub field: String,
+    pub message: String,
+}
+
+/// Why a name does not lead to a flow.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FlowLookupError {
+    #[error("no flow `{0}` in this workspace")]
+    Unknown(String),
+    #[error("`{name}` names several flows; use one of {candidates:?}")]
+    Ambiguous { name: String, candidates: Vec<String> },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A webhook trigger whose URL key matched.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    pub trigger_id: String,
+    pub wait: bool,
+    pub return_outputs: bool,
+    pub signature: Option<ResolvedSignature>,
+}
+
+/// A signature rule with its secrets filled in; never printed.
+#[derive(Clone)]
+pub struct ResolvedSignature {
+    pub scheme: SignatureScheme,
+    pub secrets: Vec<String>,
+    pub header: Option<String>,
+    pub tolerance_ms: i64,
+}
+
+impl std::fmt::Debug for ResolvedSignature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ResolvedSignature({:?})", self.scheme)
+    }
+}
+
+/// What a person asks of a run.
+#[derive(Clone, Debug)]
+pub enum Control {
+    Cancel,
+    Pause,
+    Resume,
+    Restart,
+    /// From a top-level task, or from the start.
+    Replay { from: Option<String> },
+    /// `step` is a step id, a step path, or absent when one doubt is open.
+    Verdict { step: Option<String>, verdict: VerdictKind, result: Option<Json> },
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ControlError {
+    #[error("no such run")]
+    Unknown,
+    /// The run's state does not allow it; the text says what would.
+    #[error("{0}")]
+    NotPossible(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Sent to followers whenever a run's stored head changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunChange {
+    pub run: RunId,
+    pub version: u64,
+    pub status: Status,
+}
+
+/// Result of a push.
+#[derive(Clone, Debug)]
+pub struct Pushed {
+    pub workflow_id: String,
+    pub revision: u32,
+    pub changed: bool,
+    pub warnings: Vec<semel_flow::Diagnostic>,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PushError {
+    #[error("the flow has {} errors", .0.len())]
+    Invalid(Vec<semel_flow::Diagnostic>),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a secret cannot be stored or read.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SecretError {
+    #[error("no encryption key is configured; start with secrets.key_file or secrets.key_command")]
+    NoKey,
+    #[error("`{0}` is not a secret name: use 1 to 100 of A-Z a-z 0-9 _ -")]
+    BadName(String),
+    #[error("the secret cannot be decrypted with the configured key")]
+    Undecryptable,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

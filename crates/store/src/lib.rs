@@ -1,0 +1,62 @@
+//! The store: what is persisted and how it is asked for.
+//!
+//! A store persists rows and nothing else. What is written, and whether, is decided by the
+//! scripts in [`script`], which are written once over the row primitives of [`tx::Tx`] and call
+//! the pure rules of `semel-core`. Three kinds of store pass one conformance suite: [`memory`]
+//! (the oracle for tests), SQLite, PostgreSQL.
+
+pub mod error;
+pub mod memory;
+pub mod reads;
+pub mod rows;
+pub mod script;
+pub mod tx;
+pub mod work;
+
+pub use error::StoreError;
+pub use reads::*;
+pub use rows::*;
+pub use tx::{Result, Tx};
+pub use work::*;
+
+use semel_core::Millis;
+use std::sync::Arc;
+
+/// Called once, after the write is durable (or provably is not).
+pub type Reply = Box<dyn FnOnce(Result<Done>) + Send>;
+
+/// The store's source of time.
+pub type ClockFn = Arc<dyn Fn() -> Millis + Send + Sync>;
+
+/// A store. Writes go through [`Store::submit`] and are answered after durability; reads are
+/// short and see everything answered before.
+pub trait Store: Reads {
+    /// Queues a write. Writes of one caller are applied in order; each is atomic on its own.
+    fn submit(&self, work: Work, reply: Reply);
+
+    /// Takes the decision on a committed snapshot if it changes nothing; `None` means it must go
+    /// through [`Work::Admit`]. The decision row is returned, to be logged without being waited for.
+    fn peek(&self, request: &AdmitRequest) -> Result<Option<(AdmitResult, DecisionRow)>>;
+
+    /// The store's clock.
+    fn now(&self) -> Millis;
+
+    /// Ends the writer after what is queued; later writes answer [`StoreError::Closed`].
+    fn close(&self);
+
+    /// `Err` once the store is poisoned or while it refuses writes.
+    fn health(&self) -> Result<()>;
+
+    /// Submits and waits. For tools and tests; a server awaits the reply instead.
+    fn call(&self, work: Work) -> Result<Done> {
+        let (tx, rx) = std::sync::mpsc::sync_channel(1);
+        self.submit(
+            work,
+            Box::new(move |answer| {
+                // The receiver is on this stack; it cannot be gone.
+                let _ = tx.send(answer);
+            }),
+        );
+        rx.recv().unwrap_or(Err(StoreError::Closed))
+    }
+}

@@ -1,0 +1,101 @@
+//! The read side: short, committed snapshots, each bounded.
+
+use crate::rows::*;
+use crate::tx::Result;
+use semel_core::admission::{Claim, ClaimState, Decision};
+use semel_core::run::Status;
+use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
+use serde_json::Value as Json;
+
+/// A run as loaded for driving: head, cached state if any, and the journal after it.
+#[derive(Clone, Debug)]
+pub struct LoadedRun {
+    pub row: RunRow,
+    /// Only if its format is the current one.
+    pub snapshot: Option<SnapshotRow>,
+    pub labels: Vec<(String, String)>,
+    pub inbox: Vec<(u64, Inbox)>,
+}
+
+/// Filters of a list of runs; newest first.
+#[derive(Clone, Debug, Default)]
+pub struct RunQuery {
+    pub namespace: Option<String>,
+    pub flow_id: Option<String>,
+    pub statuses: Vec<Status>,
+    /// All must be present.
+    pub labels: Vec<(String, String)>,
+    pub key: Option<String>,
+    pub correlation_id: Option<String>,
+    pub parent: Option<RunId>,
+    pub created_from: Option<Millis>,
+    pub created_to: Option<Millis>,
+    /// Only runs before this id (the last of the previous page).
+    pub before: Option<RunId>,
+    pub limit: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct DecisionQuery {
+    pub run: Option<RunId>,
+    pub claim: Option<Hash16>,
+    pub key: Option<String>,
+    pub flow: Option<FlowRef>,
+    pub decisions: Vec<Decision>,
+    /// Only rows with a smaller sequence number; newest first.
+    pub before: Option<u64>,
+    pub limit: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ClaimQuery {
+    pub key: Option<String>,
+    pub scope: Option<String>,
+    pub run: Option<RunId>,
+    pub states: Vec<ClaimState>,
+    /// Only claims after this hash; ordered by hash.
+    pub after: Option<Hash16>,
+    pub limit: u32,
+}
+
+pub trait Reads: Send + Sync {
+    fn load_run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<LoadedRun>>;
+    fn run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<(RunRow, RunValues, Vec<(String, String)>)>>;
+    fn runs(&self, workspace: &WorkspaceId, query: &RunQuery) -> Result<Vec<(RunRow, RunValues, Vec<(String, String)>)>>;
+    /// Rows with seq > `after`, in order.
+    fn journal(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<JournalRow>>;
+    fn logs(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<LogRow>>;
+    fn effects(&self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<EffectRow>>;
+    fn decisions(&self, workspace: &WorkspaceId, query: &DecisionQuery) -> Result<Vec<DecisionRow>>;
+    fn claims(&self, workspace: &WorkspaceId, query: &ClaimQuery) -> Result<Vec<Claim>>;
+    fn claim(&self, workspace: &WorkspaceId, hash: Hash16) -> Result<Option<Claim>>;
+    fn flow(&self, workspace: &WorkspaceId, flow: &FlowRef, revision: Option<u32>) -> Result<Option<FlowRow>>;
+    fn flow_revisions(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Vec<FlowRow>>;
+    /// Newest revisions, ordered by (namespace, id), after the given one.
+    fn flows(&self, workspace: &WorkspaceId, after: Option<&FlowRef>, limit: u32) -> Result<Vec<FlowRow>>;
+    /// Newest revisions of flows with this id in any namespace.
+    fn flows_named(&self, workspace: &WorkspaceId, id: &str) -> Result<Vec<FlowRow>>;
+    /// Expired rows are not returned as live: the caller gets them with `expires_at` in the past.
+    fn kv(&self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>>;
+    fn kv_list(&self, workspace: &WorkspaceId, namespace: &str, after: Option<&str>, limit: u32) -> Result<Vec<KvRow>>;
+    /// `version: None` is the newest that is not retired.
+    fn secret(&self, workspace: &WorkspaceId, name: &str, version: Option<u64>) -> Result<Option<SecretRow>>;
+    /// Newest versions that are not retired, by name.
+    fn secrets(&self, workspace: &WorkspaceId) -> Result<Vec<SecretRow>>;
+    fn token(&self, id: &str) -> Result<Option<TokenRow>>;
+    fn tokens(&self, workspace: &WorkspaceId) -> Result<Vec<TokenRow>>;
+    fn workspaces(&self) -> Result<Vec<WorkspaceRow>>;
+
+    /// Runs that a node must drive, in order of id, after the given one.
+    fn active_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>>;
+    /// Timers due at `now`, earliest first.
+    fn due_timers(&self, now: Millis, limit: u32) -> Result<Vec<TimerRow>>;
+    /// The earliest timer of all.
+    fn next_timer(&self) -> Result<Option<Millis>>;
+    fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleRow>>;
+    fn next_schedule(&self) -> Result<Option<Millis>>;
+    fn schedules(&self, workspace: &WorkspaceId) -> Result<Vec<ScheduleRow>>;
+
+    /// Every row of every table in a fixed order, for tests and the checker.
+    fn dump(&self) -> Result<Json>;
+}

@@ -1,0 +1,238 @@
+//! What is stored, row by row. Every row belongs to one workspace.
+
+use semel_core::admission::{Decision, KeySource, Policy, Prior, Reason};
+use semel_core::fingerprint::Fingerprint;
+use semel_core::ir::EffectClass;
+use semel_core::run::{By, EndStatus, Status, StepKey};
+use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+/// The head of a run: what lists show and what guards compare.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRow {
+    pub id: RunId,
+    pub workspace: WorkspaceId,
+    pub flow: FlowRef,
+    pub revision: u32,
+    pub status: Status,
+    /// Raised to fence whoever drove the run before.
+    pub epoch: u64,
+    /// Sequence number of the last journal row.
+    pub version: u64,
+    /// A node must drive it (or look at its inbox).
+    pub active: bool,
+    pub open_intents: u32,
+    pub open_doubts: u32,
+    pub logical: RunId,
+    pub take: u32,
+    pub generation: u32,
+    pub claim: Option<Hash16>,
+    pub lane: Option<LaneRef>,
+    pub parent: Option<ParentRef>,
+    pub root: RunId,
+    pub depth: u32,
+    pub correlation_id: String,
+    pub door: Door,
+    /// The event key, for people; gone after erasure.
+    pub key: Option<String>,
+    pub created_at: Millis,
+    pub started_at: Option<Millis>,
+    pub ended_at: Option<Millis>,
+    pub updated_at: Millis,
+    pub warned: bool,
+    pub erased: bool,
+}
+
+/// The slot rule a run was admitted under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneRef {
+    pub hash: Hash16,
+    pub limit: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParentRef {
+    pub run: RunId,
+    pub step: StepKey,
+    /// The parent wants to hear of the end.
+    pub waits: bool,
+}
+
+/// The user's values of a run, apart from its head; erasure empties all of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunValues {
+    pub inputs: Option<Json>,
+    pub trigger: Option<Json>,
+    pub outputs: Option<Json>,
+    /// `{code, message, step}` of what failed the run.
+    pub failure: Option<Json>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JournalRow {
+    pub run: RunId,
+    pub seq: u64,
+    pub at: Millis,
+    pub format: u32,
+    pub events: Vec<u8>,
+    pub values: Option<Vec<u8>>,
+}
+
+/// A cache of the folded state; the journal stays the truth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotRow {
+    pub run: RunId,
+    pub version: u64,
+    pub format: u32,
+    pub state: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimerRow {
+    pub workspace: WorkspaceId,
+    pub run: RunId,
+    pub timer: u64,
+    pub due: Millis,
+}
+
+/// One side effect of a step, as people and the checker see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EffectRow {
+    pub step_id: Hash16,
+    pub run: RunId,
+    pub step: StepKey,
+    pub class: EffectClass,
+    pub state: EffectState,
+    pub attempt: u32,
+    pub sends: u32,
+    pub out_key: String,
+    pub safe_until: Option<Millis>,
+    pub at: Millis,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectState {
+    Intent,
+    Done,
+    FailedClean,
+    InDoubt,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LogRow {
+    pub run: RunId,
+    pub seq: u64,
+    pub at: Millis,
+    pub level: String,
+    pub step: StepKey,
+    pub message: String,
+}
+
+/// A message for a run, durable until the commit that acts on it removes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "message", rename_all = "snake_case")]
+pub enum Inbox {
+    /// The run got its slot.
+    Promoted,
+    Cancel { by: By },
+    Delivered { payload: Json },
+    ChildEnded { run: RunId, status: EndStatus, outputs: Json, doubts: u32 },
+    DoubtsBelow { run: RunId, count: u32 },
+    /// A twin asked for the failed run to go on.
+    Restart { by: By },
+}
+
+/// One occurrence and what was decided: append-only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DecisionRow {
+    /// Given by the store.
+    pub seq: u64,
+    pub workspace: WorkspaceId,
+    pub at: Millis,
+    pub door: Door,
+    pub occurrence: String,
+    pub flow: FlowRef,
+    pub scope: Option<String>,
+    pub key: Option<String>,
+    pub key_source: Option<KeySource>,
+    pub claim: Option<Hash16>,
+    pub fingerprint: Fingerprint,
+    pub policy: Policy,
+    pub prior: Prior,
+    pub prior_run: Option<RunId>,
+    pub prior_generation: u32,
+    pub same_payload: bool,
+    pub decision: Decision,
+    pub reason: Reason,
+    pub run: Option<RunId>,
+    pub generation: u32,
+    pub caller: String,
+    pub rules_version: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KvRow {
+    pub namespace: String,
+    pub key: String,
+    pub value: Json,
+    pub kv_type: String,
+    pub revision: u64,
+    pub updated_at: Millis,
+    pub expires_at: Option<Millis>,
+}
+
+/// One revision of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowRow {
+    pub workspace: WorkspaceId,
+    pub flow: FlowRef,
+    pub revision: u32,
+    pub source: String,
+    /// The compiled IR as JSON text.
+    pub ir: String,
+    pub disabled: bool,
+    pub created_at: Millis,
+    pub created_by: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScheduleRow {
+    pub workspace: WorkspaceId,
+    pub flow: FlowRef,
+    pub trigger: String,
+    pub next_due: Option<Millis>,
+    pub last_fired: Option<Millis>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SecretRow {
+    pub workspace: WorkspaceId,
+    pub name: String,
+    pub version: u64,
+    pub key_id: String,
+    pub nonce: Vec<u8>,
+    pub ciphertext: Vec<u8>,
+    pub created_at: Millis,
+    /// The name no longer resolves; old versions stay readable for runs that hold a reference.
+    pub retired: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenRow {
+    pub id: String,
+    pub workspace: WorkspaceId,
+    pub name: String,
+    pub role: String,
+    pub secret_hash: Vec<u8>,
+    pub created_at: Millis,
+    pub expires_at: Option<Millis>,
+    pub revoked_at: Option<Millis>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkspaceRow {
+    pub id: WorkspaceId,
+    pub created_at: Millis,
+}

@@ -1,0 +1,89 @@
+//! The seam between rules and persistence.
+//!
+//! A store implements these row primitives inside one transaction; everything that decides
+//! anything is written once, over this trait, in [`crate::script`]. Each method acts on rows of
+//! the workspace it names and of no other.
+
+use crate::error::StoreError;
+use crate::rows::*;
+use semel_core::admission::{Claim, Lane};
+use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
+
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Row primitives inside a transaction. `put_*` inserts or replaces by primary key.
+pub trait Tx {
+    /// The store's clock, read once per transaction; never goes back.
+    fn now(&self) -> Millis;
+
+    fn claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Option<Claim>>;
+    fn put_claim(&mut self, workspace: &WorkspaceId, claim: &Claim) -> Result<()>;
+    fn delete_claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<()>;
+    /// Ordered by hash.
+    fn claims_of_run(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<Claim>>;
+
+    fn lane(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Lane>;
+    /// An empty lane is not kept.
+    fn put_lane(&mut self, workspace: &WorkspaceId, hash: Hash16, lane: &Lane) -> Result<()>;
+
+    fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>>;
+    fn insert_run(&mut self, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<()>;
+    /// Updates the head; never touches values or labels.
+    fn update_run(&mut self, row: &RunRow) -> Result<()>;
+    fn run_values(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<RunValues>;
+    fn put_run_values(&mut self, workspace: &WorkspaceId, id: RunId, values: &RunValues) -> Result<()>;
+    /// Replaces the searchable labels.
+    fn put_labels(&mut self, workspace: &WorkspaceId, id: RunId, labels: &[(String, String)]) -> Result<()>;
+    /// Children in order of id.
+    fn children(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<RunRow>>;
+    /// Removes the run with its journal, snapshot, timers, effects, logs, labels, inbox and values.
+    fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
+    /// Drops every value column and the logs of a run; structure stays.
+    fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
+
+    fn append_journal(&mut self, workspace: &WorkspaceId, row: &JournalRow) -> Result<()>;
+    fn put_snapshot(&mut self, workspace: &WorkspaceId, row: &SnapshotRow) -> Result<()>;
+
+    fn put_timer(&mut self, row: &TimerRow) -> Result<()>;
+    fn delete_timer(&mut self, workspace: &WorkspaceId, run: RunId, timer: u64) -> Result<()>;
+    fn delete_timers(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<()>;
+
+    fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()>;
+    fn append_log(&mut self, workspace: &WorkspaceId, row: &LogRow) -> Result<()>;
+    /// Gives the row its sequence number.
+    fn append_decision(&mut self, row: &DecisionRow) -> Result<u64>;
+
+    /// Appends to the run's inbox.
+    fn push_inbox(&mut self, workspace: &WorkspaceId, run: RunId, message: &Inbox) -> Result<()>;
+    fn inbox(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<(u64, Inbox)>>;
+    fn delete_inbox(&mut self, workspace: &WorkspaceId, run: RunId, seq: u64) -> Result<()>;
+
+    fn kv(&mut self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>>;
+    fn put_kv(&mut self, workspace: &WorkspaceId, row: &KvRow) -> Result<()>;
+    fn delete_kv(&mut self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<()>;
+
+    /// The newest revision.
+    fn flow_head(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Option<FlowRow>>;
+    fn insert_flow(&mut self, row: &FlowRow) -> Result<()>;
+    /// Removes all schedules of the flow, then adds these.
+    fn put_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef, rows: &[ScheduleRow]) -> Result<()>;
+    fn update_schedule(&mut self, row: &ScheduleRow) -> Result<()>;
+
+    /// Versions of one secret, oldest first.
+    fn secret_versions(&mut self, workspace: &WorkspaceId, name: &str) -> Result<Vec<SecretRow>>;
+    fn put_secret(&mut self, row: &SecretRow) -> Result<()>;
+
+    fn token(&mut self, id: &str) -> Result<Option<TokenRow>>;
+    fn put_token(&mut self, row: &TokenRow) -> Result<()>;
+    fn workspace(&mut self, id: &WorkspaceId) -> Result<Option<WorkspaceRow>>;
+    fn put_workspace(&mut self, row: &WorkspaceRow) -> Result<()>;
+
+    /// Claims whose tombstone ended at or before `now`, any workspace, at most `limit`.
+    fn forgotten_claims(&mut self, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, Hash16)>>;
+    /// Deletes expired kv rows, at most `limit`; returns how many.
+    fn sweep_kv(&mut self, now: Millis, limit: u32) -> Result<u64>;
+    /// Deletes decision rows older than `before`, at most `limit`; returns how many.
+    fn sweep_decisions(&mut self, before: Millis, limit: u32) -> Result<u64>;
+    /// Ended runs (completed, failed, cancelled) that ended before `before`, at most `limit`.
+    fn old_runs(&mut self, before: Millis, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>>;
+}

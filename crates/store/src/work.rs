@@ -1,0 +1,230 @@
+//! What a store can be asked to write: run-sized verbs, each one atomic.
+
+use crate::rows::*;
+use semel_core::admission::{Busy, Decision, KeySource, Policy, Prior, Reason};
+use semel_core::fingerprint::Fingerprint;
+use semel_core::run::{By, EndStatus, Event, Status, StepKey};
+use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
+use serde_json::Value as Json;
+
+/// One occurrence, prepared: everything that can be computed outside the transaction already is.
+#[derive(Clone, Debug)]
+pub struct AdmitRequest {
+    pub workspace: WorkspaceId,
+    pub flow: FlowRef,
+    pub revision: u32,
+    pub door: Door,
+    pub occurrence: String,
+    pub caller: String,
+    pub key: Option<KeyClaim>,
+    pub fingerprint: Fingerprint,
+    pub policy: Policy,
+    pub lane: Option<LaneRequest>,
+    /// The id a new run would get.
+    pub run: RunId,
+    pub inputs: Json,
+    pub trigger: Json,
+    pub labels: Vec<(String, String)>,
+    /// `None`: the run's own id.
+    pub correlation_id: Option<String>,
+    pub parent: Option<ParentRef>,
+    /// `None`: the run itself.
+    pub root: Option<RunId>,
+    pub depth: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct KeyClaim {
+    pub hash: Hash16,
+    pub key: String,
+    pub scope: String,
+    pub source: KeySource,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct LaneRequest {
+    pub hash: Hash16,
+    pub limit: u32,
+    pub busy: Busy,
+}
+
+/// What was decided, and what the engine must now do about it.
+#[derive(Clone, Debug)]
+pub struct AdmitResult {
+    pub decision: Decision,
+    pub reason: Reason,
+    /// The run the answer names; `None` only for refusals that must not name one.
+    pub run: Option<RunRow>,
+    /// A run was created by this occurrence.
+    pub created: bool,
+    pub same_payload: bool,
+    pub prior: Prior,
+    pub generation: u32,
+    pub first_seen: Option<Millis>,
+    pub expires_at: Option<Millis>,
+    /// Runs whose drivers must drop them.
+    pub fenced: Vec<RunId>,
+    /// Runs that a node must look at.
+    pub wake: Vec<RunId>,
+    /// A timer was set for this instant.
+    pub timer_due: Option<Millis>,
+}
+
+/// One step of a run's life: events and everything that follows from them.
+#[derive(Clone, Debug)]
+pub struct RunCommit {
+    pub workspace: WorkspaceId,
+    pub run: RunId,
+    /// Guard: the commit applies only if the stored head still has both.
+    pub epoch: u64,
+    pub version: u64,
+    /// Encoded events; empty when only ops or inbox changes are committed.
+    pub events: Vec<u8>,
+    pub values: Option<Vec<u8>>,
+    pub head: HeadChange,
+    pub timers_set: Vec<(u64, Millis)>,
+    pub timers_cleared: Vec<u64>,
+    pub effects: Vec<EffectRow>,
+    pub logs: Vec<LogRow>,
+    pub labels: Option<Vec<(String, String)>>,
+    pub inbox_consumed: Vec<u64>,
+    pub outputs: Option<Json>,
+    pub failure: Option<Json>,
+    /// Encoded state after these events.
+    pub snapshot: Option<Vec<u8>>,
+    pub ops: Vec<CommitOp>,
+    pub settle: Settle,
+    /// Cancel requests for other runs (children).
+    pub cancels: Vec<(RunId, By)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadChange {
+    pub status: Status,
+    pub active: bool,
+    pub open_intents: u32,
+    pub open_doubts: u32,
+    pub take: u32,
+    pub warned: bool,
+}
+
+/// What the commit means for the run's claim, lane and parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Settle {
+    #[default]
+    Unchanged,
+    /// The run ended (again). The claim is Held while doubts are open.
+    Ended { status: EndStatus },
+    /// An ended run goes on by a person's wish: next generation, slot taken again.
+    Reopened,
+    /// An ended run goes on because its twin asked; the admission already did the claim.
+    ReopenedByTwin,
+}
+
+#[derive(Clone, Debug)]
+pub struct CommitOp {
+    pub step: StepKey,
+    pub kind: OpKind,
+}
+
+#[derive(Clone, Debug)]
+pub enum OpKind {
+    KvSet { namespace: String, key: String, value: Json, kv_type: String, overwrite: bool, ttl_ms: Option<i64> },
+    KvGet { namespace: String, key: String, error_on_missing: bool },
+    KvDelete { namespace: String, key: String, error_on_missing: bool },
+    /// Admit a sub-run through the one admission.
+    Admit(Box<AdmitRequest>),
+    /// The quiet period is over: take a slot or wait in line.
+    EnterLane,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct CommitResult {
+    /// The head's version after the commit.
+    pub version: u64,
+    /// Events the ops appended, to be folded by the driver.
+    pub appended: Vec<Event>,
+    /// Children admitted by ops.
+    pub admitted: Vec<AdmitResult>,
+    /// `EnterLane` got a slot.
+    pub entered: Option<bool>,
+    pub wake: Vec<RunId>,
+    pub fenced: Vec<RunId>,
+    pub timer_due: Option<Millis>,
+}
+
+/// A write.
+#[derive(Clone, Debug)]
+pub enum Work {
+    Admit(Box<AdmitRequest>),
+    Commit(Box<RunCommit>),
+    /// Rows of decisions taken on a committed snapshot.
+    LogDecision(Box<DecisionRow>),
+    PutFlow { row: Box<FlowRow>, schedules: Vec<ScheduleRow> },
+    AdvanceSchedule(ScheduleRow),
+    KvSet { workspace: WorkspaceId, namespace: String, key: String, value: Json, kv_type: String, overwrite: bool, ttl_ms: Option<i64> },
+    KvDelete { workspace: WorkspaceId, namespace: String, key: String },
+    PutSecret(Box<SecretRow>),
+    RetireSecret { workspace: WorkspaceId, name: String },
+    PutToken(Box<TokenRow>),
+    RevokeToken { workspace: WorkspaceId, id: String },
+    PutWorkspace(WorkspaceRow),
+    /// Frees a key whose run has ended and has no open doubt.
+    ReleaseKey { workspace: WorkspaceId, hash: Hash16, by: By },
+    /// Forgets an ended run and frees its key.
+    DeleteRun { workspace: WorkspaceId, run: RunId },
+    /// Removes the payloads of an ended run and keeps the hash of its key.
+    EraseRun { workspace: WorkspaceId, run: RunId },
+    /// Leave an inbox message (from another node's request or from an operator).
+    Message { workspace: WorkspaceId, run: RunId, message: Inbox },
+    /// Bounded clean-up of what has expired.
+    Sweep(SweepRules),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct SweepRules {
+    pub limit: u32,
+    /// Decision rows older than this many milliseconds go.
+    pub decisions_ms: i64,
+    /// Ended runs older than this go, if their claims have been forgotten or outlive them.
+    pub history_ms: Option<i64>,
+}
+
+/// The answer to a [`Work`].
+#[derive(Clone, Debug)]
+pub enum Done {
+    Admitted(Box<AdmitResult>),
+    Committed(Box<CommitResult>),
+    /// The revision in force; `changed` is false for an identical source.
+    Flow { revision: u32, changed: bool },
+    /// kv: the new revision; `None` when `overwrite: false` found the key taken.
+    Kv(Option<u64>),
+    Secret { version: u64 },
+    /// How many rows were touched.
+    Count(u64),
+    /// The thing named does not exist in that workspace.
+    Missing,
+    /// Not possible in the present state; the word says why.
+    Refused(Refusal),
+    Unit,
+}
+
+/// Why a management write was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    RunLive,
+    DoubtOpen,
+    LaneBusy,
+    Exists,
+}
+
+impl Refusal {
+    pub fn code(self) -> &'static str {
+        match self {
+            Refusal::RunLive => "run_live",
+            Refusal::DoubtOpen => "doubt_open",
+            Refusal::LaneBusy => "lane_busy",
+            Refusal::Exists => "exists",
+        }
+    }
+}
