@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use crate::ast::{BinaryOp, Call, Chain, Expr, Node, Step, Test, UnaryOp};
+use crate::budget::{BYTES_PER_FUEL, VALUE_DEPTH_MAX, built, spend, too_large};
 use crate::filters::{self, Args};
 use crate::taint::{self, TextBuilder};
 use crate::template::Template;
@@ -17,14 +18,7 @@ use crate::value::Value;
 use crate::{Budget, EvalError, Scope, functions, ops};
 
 /// Nested evaluations of any kind, whatever the nesting of author text is.
-const FRAMES_MAX: u32 = 400;
-/// Containers built here nest at most this deep, because dropping them recurses.
-const VALUE_DEPTH_MAX: usize = 100;
-/// A container built here weighs at most this, however often it holds the same part.
-const VALUE_WEIGHT_MAX: usize = 8 << 20;
-/// Bytes of built value that one unit of fuel pays for.
-const BYTES_PER_FUEL: usize = 128;
-
+const FRAMES_MAX: u32 = 256;
 /// Renders to text: always `Str` or `Tainted`.
 pub fn render(template: &Template, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, EvalError> {
     Evaluator::new(template, scope, budget, 0).text(template)
@@ -80,37 +74,6 @@ fn render_source(text: &str, scope: &dyn Scope, budget: &mut Budget, typed: bool
     }
     let template = Template::parse(text).map_err(|error| EvalError::new("syntax", error.message))?;
     if typed { render_typed(&template, scope, budget) } else { render(&template, scope, budget) }
-}
-
-pub(crate) fn spend(budget: &mut Budget, steps: u64) -> Result<(), EvalError> {
-    match budget.fuel.checked_sub(steps) {
-        Some(left) => {
-            budget.fuel = left;
-            Ok(())
-        }
-        None => {
-            budget.fuel = 0;
-            Err(EvalError::new("fuel", "the expression takes too many steps"))
-        }
-    }
-}
-
-/// Pays for a value that was built, and refuses one that is too large or too deep.
-pub(crate) fn built(value: Value, budget: &mut Budget) -> Result<Value, EvalError> {
-    let weight = value.weight();
-    spend(budget, (weight / BYTES_PER_FUEL) as u64)?;
-    let container = matches!(value, Value::List(_) | Value::Map(_) | Value::HeaderMap(_));
-    if container && value.depth() > VALUE_DEPTH_MAX {
-        return Err(EvalError::new("depth", format!("values may nest at most {VALUE_DEPTH_MAX} deep")));
-    }
-    if weight > if container { VALUE_WEIGHT_MAX } else { budget.output_bytes } {
-        return Err(too_large());
-    }
-    Ok(value)
-}
-
-pub(crate) fn too_large() -> EvalError {
-    EvalError::new("output_limit", "the expression builds a value that is too large")
 }
 
 pub(crate) struct Evaluator<'a> {
@@ -280,6 +243,10 @@ impl<'a> Evaluator<'a> {
 
     fn condition(&mut self, expr: &Expr) -> Result<bool, EvalError> {
         let value = self.eval(expr)?;
+        self.holds(value)
+    }
+
+    fn holds(&self, value: Value) -> Result<bool, EvalError> {
         Ok(ops::truthy(&taint::reveal(&value, self.scope)?))
     }
 
@@ -295,16 +262,14 @@ impl<'a> Evaluator<'a> {
         match expr {
             Expr::Literal(value) => Ok(value.clone()),
             Expr::Variable(name) => self.variable(name),
-            Expr::List(items) => {
-                let items = items.iter().map(|item| self.eval(item)).collect::<Result<_, _>>()?;
-                built(Value::list(items), self.budget)
-            }
+            Expr::List(items) => self.list_literal(items),
             Expr::Map(entries) => self.map_literal(entries),
             Expr::Call(call) => self.call(call),
             Expr::Unary(op, operand) => self.unary(*op, operand),
-            Expr::Ternary(parts) => {
-                if self.condition(&parts.0)? { self.eval(&parts.1) } else { self.eval(&parts.2) }
-            }
+            Expr::Ternary(parts) => match self.condition(&parts.0)? {
+                true => self.eval(&parts.1),
+                false => self.eval(&parts.2),
+            },
             Expr::Chain(chain) => self.chain(chain),
         }
     }
@@ -314,6 +279,14 @@ impl<'a> Evaluator<'a> {
             return Ok(value.clone());
         }
         self.scope.root(name).ok_or_else(|| missing(name))
+    }
+
+    fn list_literal(&mut self, items: &[Expr]) -> Result<Value, EvalError> {
+        let mut list = Vec::with_capacity(items.len());
+        for item in items {
+            list.push(self.eval(item)?);
+        }
+        built(Value::list(list), self.budget)
     }
 
     fn map_literal(&mut self, entries: &[(Expr, Expr)]) -> Result<Value, EvalError> {
@@ -351,7 +324,7 @@ impl<'a> Evaluator<'a> {
 
     /// One step. A missing variable travels on as an error until a step that knows what to do about it.
     fn step(&mut self, value: Result<Value, EvalError>, step: &Step) -> Result<Value, EvalError> {
-        let absent = matches!(&value, Err(error) if error.code == MISSING && error.line == 0);
+        let absent = matches!(&value, Err(error) if error.code == MISSING);
         match step {
             Step::Binary(BinaryOp::Coalesce, right) if absent || matches!(value, Ok(Value::Null)) => self.eval(right),
             Step::Binary(BinaryOp::CoalesceMissing, right) if absent => self.eval(right),
@@ -359,18 +332,28 @@ impl<'a> Evaluator<'a> {
             Step::Filter(call) if &*call.name == "default" => match value {
                 Ok(value) if !ops::is_empty(&value) => Ok(value),
                 Err(error) if !absent => Err(error),
-                _ => self.arguments(call)?.required(0, "default", "default").cloned(),
+                _ => self.default_value(call),
             },
-            Step::Member(name) => self.member(&value?, name),
-            Step::Index(index) => self.index(&value?, index),
-            Step::Filter(call) => self.filter(&value?, call),
-            Step::Binary(op, right) => self.binary(value?, *op, right),
-            Step::Test { test, negated } => {
-                let revealed = taint::reveal(&value?, self.scope)?;
-                let holds = ops::test(*test, &revealed).map_err(|error| masked(error, "this test", false))?;
-                Ok(Value::Bool(holds != *negated))
-            }
+            _ => self.step_on(value?, step),
         }
+    }
+
+    fn step_on(&mut self, value: Value, step: &Step) -> Result<Value, EvalError> {
+        match step {
+            Step::Member(name) => self.member(&value, name),
+            Step::Index(index) => self.index(value, index),
+            Step::Filter(call) => self.filter(value, call),
+            Step::Binary(op, right) => self.binary(value, *op, right),
+            Step::Test { test, negated } => self.test(&value, *test, *negated),
+        }
+    }
+
+    fn default_value(&mut self, call: &Call) -> Result<Value, EvalError> {
+        self.arguments(call)?.required(0, "default", "default").cloned()
+    }
+
+    fn test(&self, value: &Value, test: Test, negated: bool) -> Result<Value, EvalError> {
+        Ok(Value::Bool(ops::test(test, &taint::reveal(value, self.scope)?)? != negated))
     }
 
     fn member(&mut self, value: &Value, name: &str) -> Result<Value, EvalError> {
@@ -387,8 +370,12 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn index(&mut self, value: &Value, index: &Expr) -> Result<Value, EvalError> {
+    fn index(&mut self, value: Value, index: &Expr) -> Result<Value, EvalError> {
         let key = self.eval(index)?;
+        self.indexed(&value, key)
+    }
+
+    fn indexed(&mut self, value: &Value, key: Value) -> Result<Value, EvalError> {
         if !key.is_tainted() {
             return self.member(value, &key.to_text());
         }
@@ -400,15 +387,19 @@ impl<'a> Evaluator<'a> {
 
     fn binary(&mut self, left: Value, op: BinaryOp, right: &Expr) -> Result<Value, EvalError> {
         match op {
-            BinaryOp::Coalesce | BinaryOp::CoalesceMissing => return Ok(left),
-            BinaryOp::And | BinaryOp::Or => {
-                let holds = ops::truthy(&taint::reveal(&left, self.scope)?);
-                let decided = holds == (op == BinaryOp::Or);
-                return Ok(Value::Bool(if decided { holds } else { self.condition(right)? }));
+            BinaryOp::Coalesce | BinaryOp::CoalesceMissing => Ok(left),
+            BinaryOp::And | BinaryOp::Or => match self.holds(left)? == (op == BinaryOp::Or) {
+                true => Ok(Value::Bool(op == BinaryOp::Or)),
+                false => self.condition(right).map(Value::Bool),
+            },
+            _ => {
+                let right = self.eval(right)?;
+                self.combined(left, op, right)
             }
-            _ => {}
         }
-        let right = self.eval(right)?;
+    }
+
+    fn combined(&mut self, left: Value, op: BinaryOp, right: Value) -> Result<Value, EvalError> {
         let joins = op == BinaryOp::Concat || (op == BinaryOp::Add && self.adds_text(&left, &right)?);
         if joins {
             return self.join(&left, &right);
@@ -440,7 +431,10 @@ impl<'a> Evaluator<'a> {
     }
 
     pub(crate) fn arguments(&mut self, call: &Call) -> Result<Args, EvalError> {
-        let positional = call.args.iter().map(|argument| self.eval(argument)).collect::<Result<_, _>>()?;
+        let mut positional = Vec::with_capacity(call.args.len());
+        for argument in &call.args {
+            positional.push(self.eval(argument)?);
+        }
         let mut named = Vec::with_capacity(call.named.len());
         for (name, argument) in &call.named {
             named.push((name.clone(), self.eval(argument)?));
@@ -448,8 +442,12 @@ impl<'a> Evaluator<'a> {
         Ok(Args { positional, named })
     }
 
-    fn filter(&mut self, input: &Value, call: &Call) -> Result<Value, EvalError> {
+    fn filter(&mut self, input: Value, call: &Call) -> Result<Value, EvalError> {
         let args = self.arguments(call)?;
+        self.filtered(&input, call, args)
+    }
+
+    fn filtered(&mut self, input: &Value, call: &Call, args: Args) -> Result<Value, EvalError> {
         if filters::keeps_items(&call.name, input) && !args.is_tainted_scalar() {
             let result = filters::apply(&call.name, input, &args, self.budget)?;
             return built(result, self.budget);
@@ -465,6 +463,10 @@ impl<'a> Evaluator<'a> {
 
     fn call(&mut self, call: &Call) -> Result<Value, EvalError> {
         let args = self.arguments(call)?;
+        self.called(call, args)
+    }
+
+    fn called(&mut self, call: &Call, args: Args) -> Result<Value, EvalError> {
         let result = match functions::untouched(self, &call.name, &args) {
             Some(result) => return built(result?, self.budget),
             None => args.revealed(self.scope)?,

@@ -112,7 +112,7 @@ fn range(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
     let (from, to) = (args.required(0, "start", "range")?, args.required(1, "end", "range")?);
     let step = args.int(2, "step", "range")?.unwrap_or(1);
     let budget = &mut *eval.budget;
-    ops::range(from, to, i128::from(step), &mut |steps| crate::eval::spend(budget, steps))
+    ops::range(from, to, i128::from(step), &mut |steps| crate::budget::spend(budget, steps))
 }
 
 fn extreme(name: &str, args: &Args) -> Result<Value, EvalError> {

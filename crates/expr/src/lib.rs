@@ -13,6 +13,7 @@
 //!   overflows the stack or runs for ever.
 
 mod ast;
+mod budget;
 mod catalog;
 mod dates;
 mod eval;
@@ -29,6 +30,7 @@ mod template;
 mod value;
 mod yaml;
 
+pub use budget::Budget;
 pub use catalog::{is_known_filter, is_known_function, suggest_filter, suggest_function};
 pub use eval::{render, render_json, render_typed};
 pub use references::References;
@@ -54,23 +56,6 @@ pub trait Scope {
     /// Functions that need the engine (`read`, `errorLogs`, …). Arguments may be tainted; `None` means not available.
     fn host(&self, _name: &str, _args: &[Value], _named: &[(String, Value)]) -> Option<Result<Value, String>> {
         None
-    }
-}
-
-/// What an evaluation may still spend. Shared by all templates of one step, so the sum is bounded too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// Evaluation steps left.
-    pub fuel: u64,
-    /// Bytes of printed text left; also the longest single text an operator may build.
-    pub output_bytes: usize,
-    /// Nesting of author text (`vars` that refer to `vars`) left.
-    pub depth: u32,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Budget { fuel: 100_000, output_bytes: 1 << 20, depth: 64 }
     }
 }
 

@@ -145,7 +145,7 @@ impl<'a> ExprParser<'a> {
     /// A whole expression, ternary included.
     pub(crate) fn expr(&mut self) -> Result<Expr, SyntaxError> {
         self.limits.enter(self.span().0)?;
-        let condition = self.binary(TERNARY)?;
+        let condition = self.binary()?;
         let expr = if self.accept("?") {
             let positive = self.expr()?;
             self.symbol(":")?;
@@ -197,22 +197,24 @@ impl<'a> ExprParser<'a> {
         Some((Infix::Binary(op), precedence))
     }
 
-    fn binary(&mut self, minimum: u32) -> Result<Expr, SyntaxError> {
+    /// Operands and operators, with a stack of its own instead of a call per level of precedence.
+    fn binary(&mut self) -> Result<Expr, SyntaxError> {
+        let mut waiting: Vec<(Expr, BinaryOp, u32)> = Vec::new();
         let mut left = self.unary()?;
         while let Some((infix, precedence)) = self.infix() {
-            if precedence <= minimum {
-                break;
-            }
             self.limits.node(self.span().0)?;
             self.advance();
-            let step = match infix {
-                Infix::Pipe => Step::Filter(self.filter()?),
-                Infix::Is => self.test()?,
-                Infix::Binary(op) => Step::Binary(op, self.binary(precedence)?),
+            left = reduced(&mut waiting, left, precedence);
+            left = match infix {
+                Infix::Pipe => append(left, Step::Filter(self.filter()?)),
+                Infix::Is => append(left, self.test()?),
+                Infix::Binary(op) => {
+                    waiting.push((left, op, precedence));
+                    self.unary()?
+                }
             };
-            left = append(left, step);
         }
-        Ok(left)
+        Ok(reduced(&mut waiting, left, TERNARY))
     }
 
     fn test(&mut self) -> Result<Step, SyntaxError> {
@@ -391,7 +393,7 @@ impl<'a> ExprParser<'a> {
         while !self.accept("}") {
             // A ternary has a `:` of its own, so a key stops before one.
             self.limits.enter(self.span().0)?;
-            let key = self.binary(TERNARY)?;
+            let key = self.binary()?;
             self.limits.leave();
             self.symbol(":")?;
             entries.push((key, self.expr()?));
@@ -413,4 +415,12 @@ fn append(left: Expr, step: Step) -> Expr {
         }
         first => Expr::Chain(Box::new(Chain { first, steps: vec![step] })),
     }
+}
+
+/// Closes the waiting operators that bind at least as tight as the next one; equal ones group to the left.
+fn reduced(waiting: &mut Vec<(Expr, BinaryOp, u32)>, mut right: Expr, precedence: u32) -> Expr {
+    while let Some((left, op, _)) = waiting.pop_if(|(_, _, waiting)| *waiting >= precedence) {
+        right = append(left, Step::Binary(op, right));
+    }
+    right
 }

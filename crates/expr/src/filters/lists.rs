@@ -2,7 +2,7 @@
 
 use crate::filters::Args;
 use crate::value::Value;
-use crate::{Budget, EvalError, eval, ops};
+use crate::{Budget, EvalError, budget as limits, ops};
 
 pub(super) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget) -> Result<Value, EvalError> {
     match name {
@@ -122,7 +122,7 @@ fn join(input: &Value, args: &Args, budget: &Budget) -> Result<Value, EvalError>
         }
         out.push_str(&member.to_text());
         if out.len() > budget.output_bytes {
-            return Err(eval::too_large());
+            return Err(limits::too_large());
         }
     }
     Ok(Value::str(out))
@@ -160,7 +160,7 @@ fn reverse(input: &Value) -> Result<Value, EvalError> {
 fn distinct(input: &Value, budget: &mut Budget) -> Result<Value, EvalError> {
     let mut seen = indexmap::IndexMap::new();
     for item in members(input, "distinct")? {
-        eval::spend(budget, 1)?;
+        limits::spend(budget, 1)?;
         seen.entry(super::json_text(&item)).or_insert(item);
     }
     Ok(Value::list(seen.into_values().collect()))

@@ -2,7 +2,7 @@
 
 use crate::filters::Args;
 use crate::value::Value;
-use crate::{Budget, EvalError, eval, ops};
+use crate::{Budget, EvalError, budget as limits, ops};
 
 pub(super) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget) -> Result<Value, EvalError> {
     let text = input.to_text();
@@ -92,7 +92,7 @@ fn abbreviate(text: &str, args: &Args) -> Result<String, EvalError> {
 
 /// Splits as Java does: by a regular expression, empty texts at the end dropped.
 fn split(text: &str, args: &Args, budget: &mut Budget) -> Result<Value, EvalError> {
-    eval::spend(budget, 20)?;
+    limits::spend(budget, 20)?;
     let delimiter = args.required_text(0, "delimiter", "split")?;
     let limit = args.int(1, "limit", "split")?.unwrap_or(0);
     let regex = ops::regex(&delimiter).or_else(|_| ops::regex(&regex::escape(&delimiter)))?;
@@ -107,7 +107,7 @@ fn split(text: &str, args: &Args, budget: &mut Budget) -> Result<Value, EvalErro
     while limit == 0 && pieces.len() > 1 && pieces.last() == Some(&"") {
         pieces.pop();
     }
-    eval::spend(budget, pieces.len() as u64 / 8)?;
+    limits::spend(budget, pieces.len() as u64 / 8)?;
     Ok(Value::list(pieces.into_iter().map(Value::str).collect()))
 }
 
@@ -119,14 +119,14 @@ fn replace(text: &str, args: &Args, budget: &mut Budget) -> Result<String, EvalE
     let regexp = args.value(1, "regexp").is_some_and(ops::truthy);
     let mut out = text.to_owned();
     for (old, new) in pairs.iter() {
-        eval::spend(budget, 1 + out.len() as u64 / 128)?;
+        limits::spend(budget, 1 + out.len() as u64 / 128)?;
         out = replace_one(&out, old, &new.to_text(), regexp, budget)?;
     }
     Ok(out)
 }
 
 fn replace_one(text: &str, old: &str, new: &str, regexp: bool, budget: &mut Budget) -> Result<String, EvalError> {
-    eval::spend(budget, if regexp { 20 } else { 1 })?;
+    limits::spend(budget, if regexp { 20 } else { 1 })?;
     let regex = ops::regex(&if regexp { old.to_owned() } else { regex::escape(old) })?;
     let mut out = String::new();
     let mut from = 0;
@@ -140,7 +140,7 @@ fn replace_one(text: &str, old: &str, new: &str, regexp: bool, budget: &mut Budg
         }
         from = whole.end();
         if out.len() > budget.output_bytes {
-            return Err(eval::too_large());
+            return Err(limits::too_large());
         }
     }
     out.push_str(&text[from..]);
@@ -164,7 +164,7 @@ fn indent(text: &str, args: &Args, leading: bool, budget: &Budget) -> Result<Str
     let lines = text.matches('\n').count() + 2;
     let added = amount.checked_mul(prefix.len()).and_then(|width| width.checked_mul(lines));
     if added.is_none_or(|added| added > budget.output_bytes) {
-        return Err(eval::too_large());
+        return Err(limits::too_large());
     }
     let break_ = format!("\n{}", prefix.repeat(amount));
     let indented = text.replace('\n', &break_);

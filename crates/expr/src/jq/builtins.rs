@@ -475,7 +475,7 @@ fn join(jq: &mut Interpreter, input: &Value, separator: &str) -> Outcome<Value> 
         }
         joined.push_str(&item.to_text());
         if joined.len() > jq.budget.output_bytes {
-            return Err(Raise::Stop(crate::eval::too_large()));
+            return Err(Raise::Stop(crate::budget::too_large()));
         }
     }
     Ok(Value::str(joined))
@@ -618,7 +618,7 @@ fn substitute(jq: &mut Interpreter, name: &str, input: &Value, pattern: &Value, 
         out.push_str(new);
         from = found.end();
         if out.len() > jq.budget.output_bytes {
-            return Err(Raise::Stop(crate::eval::too_large()));
+            return Err(Raise::Stop(crate::budget::too_large()));
         }
     }
     out.push_str(&whole[from..]);

@@ -48,11 +48,11 @@ pub(super) type Out<'o> = &'o mut Vec<Value>;
 
 impl Interpreter<'_> {
     pub(super) fn spend(&mut self, steps: u64) -> Outcome<()> {
-        crate::eval::spend(self.budget, steps).map_err(Raise::Stop)
+        crate::budget::spend(self.budget, steps).map_err(Raise::Stop)
     }
 
     pub(super) fn built(&mut self, value: Value) -> Outcome<Value> {
-        crate::eval::built(value, self.budget).map_err(Raise::Stop)
+        crate::budget::built(value, self.budget).map_err(Raise::Stop)
     }
 
     /// All outputs of a term; an error drops them.
@@ -67,48 +67,70 @@ impl Interpreter<'_> {
         self.spend(1)?;
         match term {
             Id => out.push(input.clone()),
-            Recurse => self.descend(input, out)?,
+            Recurse => return self.descend(input, out),
             Num(text) => out.push(number(text)?),
-            Str(format, parts) => self.string(*format, parts, input, env, out)?,
+            Str(format, parts) => return self.string(*format, parts, input, env, out),
             Arr(None) => out.push(Value::list(Vec::new())),
-            Arr(Some(inner)) => {
-                let items = self.all(inner, input, env)?;
-                let list = self.built(Value::list(items))?;
-                out.push(list);
-            }
-            Obj(entries) => self.object(entries, input, env, out)?,
-            Neg(inner) => {
-                for value in self.all(inner, input, env)? {
-                    out.push(ops::sign(crate::ast::UnaryOp::Minus, &value)?);
-                }
-            }
-            BinOp(left, op, right) => self.binary(left, op, right, input, env, out)?,
-            TryCatch(inner, catch) => {
-                if let Err(raise) = self.eval(inner, input, env, out) {
-                    match (raise, catch) {
-                        (Raise::Error(error), Some(catch)) => self.eval(catch, &error, env, out)?,
-                        (Raise::Error(_), None) => {}
-                        (stop, _) => return Err(stop),
-                    }
-                }
-            }
-            IfThenElse(arms, otherwise) => self.conditional(arms, otherwise.as_deref(), input, env, out)?,
-            Fold(kind, items, pattern, args) => self.fold(kind, items, pattern, args, input, env, out)?,
+            Arr(Some(inner)) => return self.array(inner, input, env, out),
+            Obj(entries) => return self.object(entries, input, env, out),
+            Neg(inner) => return self.negated(inner, input, env, out),
+            BinOp(left, op, right) => return self.binary(left, op, right, input, env, out),
+            TryCatch(inner, catch) => return self.attempt(inner, catch.as_deref(), input, env, out),
+            IfThenElse(arms, otherwise) => return self.conditional(arms, otherwise.as_deref(), input, env, out),
+            Fold(kind, items, pattern, args) => return self.fold(kind, items, pattern, args, input, env, out),
             Var(name) => out.push(self.variable(name, env)?),
-            Call(name, args) => builtins::call(self, name, args, input, env, out)?,
-            Path(head, path) => {
-                let mut heads = Vec::new();
-                let result = self.eval(head, input, env, &mut heads);
-                for value in heads {
-                    self.path(&value, &path.0, input, env, out)?;
-                }
-                result?;
-            }
+            Call(name, args) => return builtins::call(self, name, args, input, env, out),
+            Path(head, path) => return self.path_from(head, &path.0, input, env, out),
             Def(..) | Label(..) | Break(_) => {
                 return Err(Raise::Stop(refused("`def`, `label` and `break` are not supported")));
             }
         }
         Ok(())
+    }
+
+    fn array(&mut self, inner: &JqTerm, input: &Value, env: Option<&Env>, out: Out) -> Outcome<()> {
+        let items = self.all(inner, input, env)?;
+        out.push(self.built(Value::list(items))?);
+        Ok(())
+    }
+
+    fn negated(&mut self, inner: &JqTerm, input: &Value, env: Option<&Env>, out: Out) -> Outcome<()> {
+        for value in self.all(inner, input, env)? {
+            out.push(ops::sign(crate::ast::UnaryOp::Minus, &value)?);
+        }
+        Ok(())
+    }
+
+    fn attempt(
+        &mut self,
+        inner: &JqTerm,
+        catch: Option<&JqTerm>,
+        input: &Value,
+        env: Option<&Env>,
+        out: Out,
+    ) -> Outcome<()> {
+        match (self.eval(inner, input, env, out), catch) {
+            (Err(Raise::Error(error)), Some(catch)) => self.eval(catch, &error, env, out),
+            (Err(Raise::Error(_)), None) => Ok(()),
+            (result, _) => result,
+        }
+    }
+
+    /// Follows a path from each output of its head; what came before an error in the head still counts.
+    fn path_from(
+        &mut self,
+        head: &JqTerm,
+        parts: &[(Part<JqTerm>, Opt)],
+        input: &Value,
+        env: Option<&Env>,
+        out: Out,
+    ) -> Outcome<()> {
+        let mut heads = Vec::new();
+        let result = self.eval(head, input, env, &mut heads);
+        for value in heads {
+            self.path(&value, parts, input, env, out)?;
+        }
+        result
     }
 
     fn variable(&mut self, name: &str, env: Option<&Env>) -> Outcome<Value> {
@@ -151,7 +173,7 @@ impl Interpreter<'_> {
                         for text in &texts {
                             self.spend(1 + (text.len() + piece.len()) as u64 / 128)?;
                             if text.len() + piece.len() > self.budget.output_bytes {
-                                return Err(Raise::Stop(crate::eval::too_large()));
+                                return Err(Raise::Stop(crate::budget::too_large()));
                             }
                             next.push(format!("{text}{piece}"));
                         }
@@ -273,48 +295,78 @@ impl Interpreter<'_> {
         out: Out,
     ) -> Outcome<()> {
         match op {
-            BinaryOp::Pipe(pattern) => {
-                let mut values = Vec::new();
-                let result = self.eval(left, input, env, &mut values);
-                for value in &values {
-                    match pattern {
-                        None => self.eval(right, value, env, out)?,
-                        Some(pattern) => self.bind(pattern, value, right, input, env, out)?,
-                    }
-                }
-                result?;
-            }
+            BinaryOp::Pipe(pattern) => self.pipe(left, pattern.as_ref(), right, input, env, out),
             BinaryOp::Comma => {
                 self.eval(left, input, env, out)?;
-                self.eval(right, input, env, out)?;
+                self.eval(right, input, env, out)
             }
-            BinaryOp::Alt => {
-                let mut values = Vec::new();
-                if let Err(stop @ Raise::Stop(_)) = self.eval(left, input, env, &mut values) {
-                    return Err(stop);
-                }
-                values.retain(truthy);
-                if values.is_empty() {
-                    return self.eval(right, input, env, out);
-                }
-                out.extend(values);
-            }
-            BinaryOp::And | BinaryOp::Or => {
-                let decides = matches!(op, BinaryOp::Or);
-                for value in self.all(left, input, env)? {
-                    if truthy(&value) == decides {
-                        out.push(Value::Bool(decides));
-                        continue;
-                    }
-                    out.extend(self.all(right, input, env)?.iter().map(|value| Value::Bool(truthy(value))));
-                }
-            }
-            BinaryOp::Math(op) => self.pairs(left, right, input, env, out, &|this, a, b| this.math(*op, a, b))?,
-            BinaryOp::Cmp(op) => {
-                self.pairs(left, right, input, env, out, &|_, a, b| Ok(Value::Bool(compare(*op, a, b))))?;
-            }
+            BinaryOp::Alt => self.alternative(left, right, input, env, out),
+            BinaryOp::And => self.logic(false, left, right, input, env, out),
+            BinaryOp::Or => self.logic(true, left, right, input, env, out),
+            BinaryOp::Math(op) => self.pairs(left, right, input, env, out, &|this, a, b| this.math(*op, a, b)),
+            BinaryOp::Cmp(op) => self.pairs(left, right, input, env, out, &|_, a, b| Ok(Value::Bool(compare(*op, a, b)))),
             BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateMath(_) | BinaryOp::UpdateAlt => {
-                self.update(left, op, right, input, env, out)?;
+                self.update(left, op, right, input, env, out)
+            }
+        }
+    }
+
+    fn pipe(
+        &mut self,
+        left: &JqTerm,
+        pattern: Option<&Pattern<&str>>,
+        right: &JqTerm,
+        input: &Value,
+        env: Option<&Env>,
+        out: Out,
+    ) -> Outcome<()> {
+        let mut values = Vec::new();
+        let result = self.eval(left, input, env, &mut values);
+        for value in &values {
+            match pattern {
+                None => self.eval(right, value, env, out)?,
+                Some(Pattern::Var(name)) => self.eval(right, input, Some(&Env { name, value, outer: env }), out)?,
+                Some(_) => return fail("only plain variables can be bound here"),
+            }
+        }
+        result
+    }
+
+    fn alternative(
+        &mut self,
+        left: &JqTerm,
+        right: &JqTerm,
+        input: &Value,
+        env: Option<&Env>,
+        out: Out,
+    ) -> Outcome<()> {
+        let mut values = Vec::new();
+        if let Err(stop @ Raise::Stop(_)) = self.eval(left, input, env, &mut values) {
+            return Err(stop);
+        }
+        values.retain(truthy);
+        if values.is_empty() {
+            return self.eval(right, input, env, out);
+        }
+        out.extend(values);
+        Ok(())
+    }
+
+    /// `and` and `or`; `decides` is the truth of the left side that settles it.
+    fn logic(
+        &mut self,
+        decides: bool,
+        left: &JqTerm,
+        right: &JqTerm,
+        input: &Value,
+        env: Option<&Env>,
+        out: Out,
+    ) -> Outcome<()> {
+        for value in self.all(left, input, env)? {
+            if truthy(&value) == decides {
+                out.push(Value::Bool(decides));
+            } else {
+                out.extend(self.all(right, input, env)?.iter().map(|value| Value::Bool(truthy(value))));
             }
         }
         Ok(())
@@ -341,25 +393,10 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    fn bind(
-        &mut self,
-        pattern: &Pattern<&str>,
-        value: &Value,
-        body: &JqTerm,
-        input: &Value,
-        env: Option<&Env>,
-        out: Out,
-    ) -> Outcome<()> {
-        match pattern {
-            Pattern::Var(name) => self.eval(body, input, Some(&Env { name, value, outer: env }), out),
-            _ => fail("only plain variables can be bound here"),
-        }
-    }
-
     pub(super) fn math(&mut self, op: Math, left: &Value, right: &Value) -> Outcome<Value> {
         use crate::ast::BinaryOp as Op;
         if left.weight().saturating_add(right.weight()) > 4 * self.budget.output_bytes.max(1 << 20) {
-            return Err(Raise::Stop(crate::eval::too_large()));
+            return Err(Raise::Stop(crate::budget::too_large()));
         }
         let op = match (op, left, right) {
             (Math::Add, Value::Null, other) | (Math::Add, other, Value::Null) => return Ok(other.clone()),

@@ -20,12 +20,12 @@ const PROGRAM_BYTES_MAX: usize = 8_192;
 const BRACKETS_MAX: usize = 300;
 const BRACKET_DEPTH_MAX: usize = 24;
 /// Tokens after which the parser recurses without a bracket.
-const PREFIXES_MAX: usize = 60;
-const OPERATORS_MAX: usize = 200;
+const PREFIXES_MAX: usize = 40;
+const OPERATORS_MAX: usize = 120;
 
 /// Runs a program on one input; the answer is the list of all its outputs.
 pub(crate) fn run(program: &str, input: &Value, budget: &mut Budget) -> Result<Value, EvalError> {
-    crate::eval::spend(budget, 10 + program.len() as u64 / 16)?;
+    crate::budget::spend(budget, 10 + program.len() as u64 / 16)?;
     let tokens = tokens(program)?;
     let term = Parser::new(&tokens).parse(Parser::term).map_err(|_| refused("the program is not valid jq"))?;
     let mut out = Vec::new();

@@ -68,10 +68,10 @@ fn the_deepest_text_fits_the_stack() {
     for program in ["(", "[", "-", "try ", "if ", "{a:", ".[", "reduce "] {
         assert_eq!(code(&format!("{{{{ 1 | jq('{}') }}}}", program.repeat(2_000))), "filter", "{program}");
     }
-    let pipes = format!("{{{{ 1 | jq('.{}') }}}}", " | .".repeat(190));
+    let pipes = format!("{{{{ 1 | jq('.{}') }}}}", " | .".repeat(120));
     assert_eq!(eval(&pipes).unwrap().to_text(), "[1]");
-    let sums = format!("{{{{ 1 | jq('1{}') }}}}", " + 1".repeat(190));
-    assert_eq!(eval(&sums).unwrap().to_text(), "[191]");
+    let sums = format!("{{{{ 1 | jq('1{}') }}}}", " + 1".repeat(120));
+    assert_eq!(eval(&sums).unwrap().to_text(), "[121]");
 }
 
 /// Pieces that make texts the parser gets far into.

@@ -55,7 +55,7 @@ fn precedence_follows_the_engine() {
         ("1 == 1 is empty", "false"),
         ("'' is empty and 1 is odd", "true"),
         ("not inputs.flag == false", "true"),
-        ("1 + 2 ~ 3", "24"),
+        ("1 + 2 ~ 3", "123"),
         ("inputs.none ?? 1 + 1", "2"),
         ("2 * 3 | abs", "6"),
     ]);
@@ -139,6 +139,7 @@ fn variables_are_rendered_once() {
         ("render(inputs.evil)", "{{ secret('T') }}"),
         ("inputs.evil", "{{ secret('T') }}"),
     ]);
+    check(&[("vars.broken ?? 'd'", "d"), ("vars.broken is defined", "false")]);
     fails(&[("vars.loop", "depth"), ("vars.broken", "missing_variable")]);
     assert!(!eval("{{ vars.note }}").unwrap().is_tainted());
 }
