@@ -24,28 +24,48 @@ pub(crate) fn instant(nanos: i128) -> Result<Timestamp, EvalError> {
     Timestamp::from_nanosecond(nanos).map_err(|_| wrong("the date is out of range"))
 }
 
-fn zone(args: &Args, position: usize) -> Result<TimeZone, EvalError> {
-    let Some(name) = args.text(position, "timeZone") else { return Ok(TimeZone::UTC) };
+/// How a date is read: the zone of local times, and the pattern when it is not ISO 8601.
+struct Reading {
+    zone: TimeZone,
+    existing: Option<String>,
+}
+
+/// `timeZone` and `existingFormat`, by name or in the two places from `position` on. Kestra's documents and its source
+/// disagree about their order, so a place that names a zone is the zone.
+fn reading(args: &Args, position: usize) -> Result<Reading, EvalError> {
+    let named = |name: &str| args.text(usize::MAX, name);
+    let mut zone = named("timeZone").map(|name| zone(&name).ok_or_else(|| wrong("`timeZone` is not a known time zone"))).transpose()?;
+    let mut existing = named("existingFormat");
+    for text in args.positional.iter().skip(position).take(2).filter(|value| **value != Value::Null).map(Value::to_text) {
+        match self::zone(&text) {
+            Some(found) => zone = zone.or(Some(found)),
+            None => existing = existing.or(Some(text)),
+        }
+    }
+    Ok(Reading { zone: zone.unwrap_or(TimeZone::UTC), existing })
+}
+
+fn zone(name: &str) -> Option<TimeZone> {
     if name.eq_ignore_ascii_case("utc") || name == "Z" {
-        return Ok(TimeZone::UTC);
+        return Some(TimeZone::UTC);
     }
     let offset = name.trim_start_matches("UTC").trim_start_matches("GMT");
     if let Some(offset) = pattern::read_offset(offset) {
-        return Ok(offset.to_time_zone());
+        return Some(offset.to_time_zone());
     }
     // The database compiled in, never the host's, so that every node reads the same rules.
-    jiff::tz::TimeZoneDatabase::bundled().get(&name).map_err(|_| wrong("`timeZone` is not a known time zone"))
+    jiff::tz::TimeZoneDatabase::bundled().get(name).ok()
 }
 
-/// Reads a date; `existingFormat` is the argument at `position`, `timeZone` the next.
+/// Reads a date; `existingFormat` and `timeZone` stand from `position` on.
 pub(crate) fn read(input: &Value, args: &Args, position: usize) -> Result<Timestamp, EvalError> {
-    let zone = zone(args, position + 1)?;
+    let reading = reading(args, position)?;
     match input {
         Value::Int(number) => from_number(*number),
         Value::Float(seconds) => instant((seconds * 1e9) as i128),
-        Value::Str(text) => match args.text(position, "existingFormat") {
-            Some(format) => pattern::parse(text.trim(), &named_format(&format), &zone),
-            None => read_iso(text.trim(), &zone),
+        Value::Str(text) => match &reading.existing {
+            Some(format) => pattern::parse(text.trim(), &named_format(format), &reading.zone),
+            None => read_iso(text.trim(), &reading.zone),
         },
         other => Err(EvalError::type_error(format!("a date cannot be read from {}", other.kind()))),
     }
@@ -84,9 +104,9 @@ fn local_in(local: DateTime, zone: &TimeZone) -> Result<Timestamp, EvalError> {
     local.to_zoned(zone.clone()).map(|zoned| zoned.timestamp()).map_err(|_| wrong("the date is out of range"))
 }
 
-/// Writes an instant; `format` is the argument at `position`, `timeZone` two further.
+/// Writes an instant; `format` is the argument at `position`, `timeZone` one of the next two.
 pub(crate) fn format_instant(instant: &Timestamp, args: &Args, position: usize) -> Result<Value, EvalError> {
-    let zoned = instant.to_zoned(zone(args, position + 2)?);
+    let zoned = instant.to_zoned(reading(args, position + 1)?.zone);
     let format = args.text(position, "format").unwrap_or_else(|| DEFAULT_FORMAT.to_owned());
     pattern::format(&zoned, &named_format(&format)).map(Value::str)
 }
@@ -106,7 +126,7 @@ fn named_format(format: &str) -> String {
         "rfc_1123_date_time" => "EEE, d MMM yyyy HH:mm:ss Z",
         "sql" => "yyyy-MM-dd HH:mm:ss.SSSSSS",
         "sql_milli" => "yyyy-MM-dd HH:mm:ss.SSS",
-        "sql_sec" => "yyyy-MM-dd HH:mm:ss",
+        "sql_sec" | "sql_seq" => "yyyy-MM-dd HH:mm:ss",
         _ => return format.to_owned(),
     };
     pattern.to_owned()
@@ -116,7 +136,7 @@ fn named_format(format: &str) -> String {
 pub(crate) fn add(input: &Value, args: &Args) -> Result<Value, EvalError> {
     let amount = args.int(0, "amount", "dateAdd")?.ok_or_else(|| wrong("`dateAdd` needs an amount"))?;
     let span = span(amount, &args.required_text(1, "unit", "dateAdd")?)?;
-    let zoned = read(input, args, 3)?.to_zoned(zone(args, 4)?);
+    let zoned = read(input, args, 3)?.to_zoned(reading(args, 3)?.zone);
     let moved: Zoned = zoned.checked_add(span).map_err(|_| wrong("the date is out of range"))?;
     format_instant(&moved.timestamp(), args, 2)
 }

@@ -88,6 +88,8 @@ struct TagParser<'a> {
     source: &'a str,
     segments: std::iter::Peekable<std::vec::IntoIter<Segment>>,
     limits: Limits,
+    /// Offset up to which lines were counted, and how many; tags come in order, so each byte is counted once.
+    counted: (usize, u32),
 }
 
 /// The tag that ended a body, with what follows its name.
@@ -99,7 +101,7 @@ struct EndTag {
 
 impl<'a> TagParser<'a> {
     fn new(source: &'a str, segments: Vec<Segment>) -> Self {
-        TagParser { source, segments: segments.into_iter().peekable(), limits: Limits::default() }
+        TagParser { source, segments: segments.into_iter().peekable(), limits: Limits::default(), counted: (0, 1) }
     }
 
     fn template(mut self) -> Result<Vec<Node>, SyntaxError> {
@@ -157,6 +159,7 @@ impl<'a> TagParser<'a> {
     }
 
     fn if_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+        let line = self.line(offset);
         let mut condition = self.whole_expr(tokens)?;
         let mut arms = Vec::new();
         loop {
@@ -172,11 +175,12 @@ impl<'a> TagParser<'a> {
                     continue;
                 }
             };
-            return Ok(Node::If { arms, otherwise, line: self.line(offset) });
+            return Ok(Node::If { arms, otherwise, line });
         }
     }
 
     fn for_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+        let line = self.line(offset);
         let mut parser = ExprParser::new(tokens, &mut self.limits);
         let variable = parser.name("the loop variable")?;
         parser.word("in")?;
@@ -185,7 +189,7 @@ impl<'a> TagParser<'a> {
         let (body, end) = self.body(&["else", "endfor"])?;
         let end = end.ok_or_else(|| unclosed("for", "endfor", offset))?;
         let otherwise = if end.name == "else" { self.closing("for", "endfor", offset)? } else { Vec::new() };
-        Ok(Node::For { variable: Arc::from(variable), items, body, otherwise, line: self.line(offset) })
+        Ok(Node::For { variable: Arc::from(variable), items, body, otherwise, line })
     }
 
     fn set_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
@@ -198,6 +202,7 @@ impl<'a> TagParser<'a> {
     }
 
     fn filter_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+        let line = self.line(offset);
         let mut parser = ExprParser::new(tokens, &mut self.limits);
         let mut steps = vec![Step::Filter(parser.filter()?)];
         while parser.accept("|") {
@@ -205,7 +210,7 @@ impl<'a> TagParser<'a> {
         }
         parser.end()?;
         let body = self.closing("filter", "endfilter", offset)?;
-        Ok(Node::Filter { steps, body, line: self.line(offset) })
+        Ok(Node::Filter { steps, body, line })
     }
 
     fn closing(&mut self, name: &str, end: &str, offset: usize) -> Result<Vec<Node>, SyntaxError> {
@@ -220,9 +225,15 @@ impl<'a> TagParser<'a> {
         Ok(expr)
     }
 
-    fn line(&self, offset: usize) -> u32 {
-        let lines = self.source.as_bytes()[..offset.min(self.source.len())].iter().filter(|byte| **byte == b'\n').count();
-        u32::try_from(lines).unwrap_or(u32::MAX - 1) + 1
+    fn line(&mut self, offset: usize) -> u32 {
+        let (from, line) = self.counted;
+        let lines = |text: &[u8]| u32::try_from(text.iter().filter(|byte| **byte == b'\n').count()).unwrap_or(u32::MAX);
+        let bytes = self.source.as_bytes();
+        if offset < from {
+            return 1 + lines(&bytes[..offset]);
+        }
+        self.counted = (offset, line.saturating_add(lines(&bytes[from..offset])));
+        self.counted.1
     }
 }
 

@@ -7,7 +7,7 @@ use jaq_core::ops::{Cmp, Math};
 use jaq_core::path::{Opt, Part};
 use std::cmp::Ordering;
 
-use super::{JqTerm, builtins, refused};
+use super::{JqTerm, builtins, refused, values};
 use crate::value::Value;
 use crate::{Budget, EvalError, ops};
 
@@ -169,7 +169,7 @@ impl Interpreter<'_> {
                 StrPart::Term(term) => {
                     let mut next = Vec::new();
                     for value in self.all(term, input, env)? {
-                        let piece = builtins::format(format.unwrap_or("@text"), &value)?;
+                        let piece = values::format(format.unwrap_or("@text"), &value)?;
                         for text in &texts {
                             self.spend(1 + (text.len() + piece.len()) as u64 / 128)?;
                             if text.len() + piece.len() > self.budget.output_bytes {

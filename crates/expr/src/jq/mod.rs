@@ -7,6 +7,7 @@
 mod builtins;
 mod eval;
 mod paths;
+mod values;
 
 use jaq_core::load::lex::{Lexer, StrPart, Tok, Token};
 use jaq_core::load::parse::{Parser, Term};
@@ -23,8 +24,20 @@ const BRACKET_DEPTH_MAX: usize = 24;
 const PREFIXES_MAX: usize = 40;
 const OPERATORS_MAX: usize = 120;
 
-/// Runs a program on one input; the answer is the list of all its outputs.
+/// Runs a program on one input; the answer is the list of all its outputs. A text is read as JSON first, as Kestra
+/// does, since the bodies of HTTP answers are texts; null stays null.
 pub(crate) fn run(program: &str, input: &Value, budget: &mut Budget) -> Result<Value, EvalError> {
+    match input {
+        Value::Null => Ok(Value::Null),
+        Value::Str(text) => match serde_json::from_str(text) {
+            Ok(json) => run_on(program, &Value::from_json(&json), budget),
+            Err(_) => Err(refused("the text is not JSON")),
+        },
+        other => run_on(program, other, budget),
+    }
+}
+
+fn run_on(program: &str, input: &Value, budget: &mut Budget) -> Result<Value, EvalError> {
     crate::budget::spend(budget, 10 + program.len() as u64 / 16)?;
     let tokens = tokens(program)?;
     let term = Parser::new(&tokens).parse(Parser::term).map_err(|_| refused("the program is not valid jq"))?;

@@ -28,8 +28,8 @@ fn text_and_values_are_bounded() {
     assert_eq!(code("{% set x = 1 %}{% for i in 1..500 %}{% set x = [x] %}{% endfor %}"), "depth");
     assert_eq!(code("{% set x = [1] %}{% for i in 1..500 %}{% set x = x | chunk(1) %}{% endfor %}"), "depth");
     assert_eq!(code("{{ 'a' | indent(9999999999, 'x') }}"), "output_limit");
-    assert!(["output_limit", "fuel"].contains(&code("{{ 'a' | jq('reduce range(60) as $i (.; . + .)') }}")));
-    assert!(["output_limit", "fuel"].contains(&code("{{ 'a' | jq('reduce range(60) as $i (.; [., .])') }}")));
+    assert!(["output_limit", "fuel"].contains(&code("{{ ['a'] | jq('reduce range(60) as $i (.; . + .)') }}")));
+    assert!(["output_limit", "fuel"].contains(&code("{{ ['a'] | jq('reduce range(60) as $i (.; [., .])') }}")));
     let mut small = Budget { output_bytes: 10, ..Budget::default() };
     let long = Template::parse("0123456789{{ 'a' }}").unwrap();
     assert_eq!(render(&long, &Fixed::default(), &mut small).unwrap_err().code, "output_limit");

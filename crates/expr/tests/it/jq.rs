@@ -98,10 +98,12 @@ fn in_templates() {
     check(&[
         ("inputs.map | jq('.a.deep') | first", "x"),
         ("inputs.list | jq('.[]') | length", "3"),
-        ("outputs.step.body | jq('fromjson | .id')", "[7]"),
+        ("outputs.step.body | jq('.id')", "[7]"),
+        ("null | jq('.')", ""),
     ]);
     fails(&[
         ("1 | jq('.[')", "filter"),
+        ("'plain' | jq('.')", "filter"),
         ("1 | jq('now')", "filter"),
         ("1 | jq('env')", "filter"),
         ("1 | jq('input')", "filter"),

@@ -143,6 +143,8 @@ fn dates() {
         ("'2024-07-01T00:00:00Z' | date(\"yyyy-MM-dd'T'HH:mmXXX\", timeZone='America/New_York')", "2024-06-30T20:00-04:00"),
         ("'29/02/2024 07:08' | date('yyyy-MM-dd HH:mm', existingFormat='dd/MM/yyyy HH:mm')", "2024-02-29 07:08"),
         ("'20240229' | date('iso_local_date', existingFormat='yyyyMMdd')", "2024-02-29"),
+        ("'2024-02-29T00:00:00Z' | date('HH', 'Asia/Tokyo')", "09"),
+        ("'29/02/2024' | date('yyyy', 'dd/MM/yyyy', 'UTC')", "2024"),
         ("1709201230 | date('sql_sec')", "2024-02-29 10:07:10"),
         ("1709201230000 | date('sql_milli')", "2024-02-29 10:07:10.000"),
         ("'2024-01-31T00:00:00Z' | dateAdd(1, 'MONTHS')", "2024-02-29T00:00:00.000000Z"),
