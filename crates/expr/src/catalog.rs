@@ -4,21 +4,111 @@ use crate::template::SyntaxError;
 
 /// Functions evaluated here, then those the engine may provide through `Scope::host`.
 const FUNCTIONS: &[&str] = &[
-    "currentEachOutput", "dayOfMonth", "dayOfWeek", "fromJson", "hourOfDay", "id", "isWeekend", "json", "kv", "max",
-    "min", "monthOfYear", "nanoId", "now", "randomInt", "range", "render", "renderOnce", "secret", "uuid",
-    "appLink", "credential", "decrypt", "encrypt", "env", "errorLogs", "fetchContext", "fileEmpty", "fileExists",
-    "fileSize", "fileURI", "fromIon", "http", "isDayWeekInMonth", "isFileEmpty", "isLastWorkingDay",
-    "isPublicHoliday", "iterationOutput", "ksuid", "loopOutputs", "parentOutput", "printContext", "randomPort",
-    "read", "subflow", "tasksWithState", "yaml",
+    "currentEachOutput",
+    "dayOfMonth",
+    "dayOfWeek",
+    "fromJson",
+    "hourOfDay",
+    "id",
+    "isWeekend",
+    "json",
+    "kv",
+    "max",
+    "min",
+    "monthOfYear",
+    "nanoId",
+    "now",
+    "randomInt",
+    "range",
+    "render",
+    "renderOnce",
+    "secret",
+    "uuid",
+    "appLink",
+    "credential",
+    "decrypt",
+    "encrypt",
+    "env",
+    "errorLogs",
+    "fetchContext",
+    "fileEmpty",
+    "fileExists",
+    "fileSize",
+    "fileURI",
+    "fromIon",
+    "http",
+    "isDayWeekInMonth",
+    "isFileEmpty",
+    "isLastWorkingDay",
+    "isPublicHoliday",
+    "iterationOutput",
+    "ksuid",
+    "loopOutputs",
+    "parentOutput",
+    "printContext",
+    "randomPort",
+    "read",
+    "subflow",
+    "tasksWithState",
+    "yaml",
 ];
 
 const FILTERS: &[&str] = &[
-    "abbreviate", "abs", "base64decode", "base64encode", "capitalize", "chunk", "className", "date", "dateAdd",
-    "default", "distinct", "endsWith", "escapeChar", "first", "flatten", "indent", "join", "jq", "json", "keys",
-    "last", "length", "lower", "merge", "nindent", "number", "numberFormat", "replace", "reverse", "rsort", "sha256",
-    "sha512", "slice", "slugify", "sort", "split", "startsWith", "string", "substringAfter", "substringAfterLast",
-    "substringBefore", "substringBeforeLast", "timestamp", "timestampMicro", "timestampMilli", "timestampNano",
-    "title", "toIon", "toJson", "trim", "upper", "urldecode", "urlencode", "values", "yaml",
+    "abbreviate",
+    "abs",
+    "base64decode",
+    "base64encode",
+    "capitalize",
+    "chunk",
+    "className",
+    "date",
+    "dateAdd",
+    "default",
+    "distinct",
+    "endsWith",
+    "escapeChar",
+    "first",
+    "flatten",
+    "indent",
+    "join",
+    "jq",
+    "json",
+    "keys",
+    "last",
+    "length",
+    "lower",
+    "merge",
+    "nindent",
+    "number",
+    "numberFormat",
+    "replace",
+    "reverse",
+    "rsort",
+    "sha256",
+    "sha512",
+    "slice",
+    "slugify",
+    "sort",
+    "split",
+    "startsWith",
+    "string",
+    "substringAfter",
+    "substringAfterLast",
+    "substringBefore",
+    "substringBeforeLast",
+    "timestamp",
+    "timestampMicro",
+    "timestampMilli",
+    "timestampNano",
+    "title",
+    "toIon",
+    "toJson",
+    "trim",
+    "upper",
+    "urldecode",
+    "urlencode",
+    "values",
+    "yaml",
 ];
 
 /// Whether a function of this name exists; the engine may still not provide it in a given place.
@@ -42,7 +132,11 @@ pub fn suggest_filter(name: &str) -> Option<&'static str> {
 }
 
 pub(crate) fn unknown(what: &str, name: &str, offset: usize, len: usize) -> SyntaxError {
-    let suggestion = if what == "filter" { suggest_filter(name) } else { suggest_function(name) };
+    let suggestion = if what == "filter" {
+        suggest_filter(name)
+    } else {
+        suggest_function(name)
+    };
     let error = SyntaxError::new(format!("unknown {what} `{name}`"), offset, len);
     match (name, suggestion) {
         ("md5" | "sha1", _) => error.hint("this digest is broken and not supported; use `sha256`"),
@@ -59,7 +153,12 @@ fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
     let allowed = (name.chars().count() / 3).clamp(1, 3);
     known
         .iter()
-        .map(|candidate| (distance(&name.to_lowercase(), &candidate.to_lowercase()), *candidate))
+        .map(|candidate| {
+            (
+                distance(&name.to_lowercase(), &candidate.to_lowercase()),
+                *candidate,
+            )
+        })
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, candidate)| candidate)

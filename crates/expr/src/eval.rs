@@ -7,123 +7,67 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use serde_json::Value as Json;
 
-use crate::ast::{BinaryOp, Call, Chain, Expr, Node, Step, Test, UnaryOp};
-use crate::budget::{BYTES_PER_FUEL, VALUE_DEPTH_MAX, built, spend, too_large};
+use crate::ast::{BinaryOp, Call, Chain, Expr, Step, Test, UnaryOp};
+use crate::budget::{BYTES_PER_FUEL, built, spend, too_large};
 use crate::filters::{self, Args};
-use crate::taint::{self, TextBuilder};
+use crate::taint;
 use crate::template::Template;
 use crate::value::Value;
 use crate::{Budget, EvalError, Scope, functions, ops};
 
 /// Nested evaluations of any kind, whatever the nesting of author text is.
 const FRAMES_MAX: u32 = 256;
-/// Renders to text: always `Str` or `Tainted`.
-pub fn render(template: &Template, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, EvalError> {
-    Evaluator::new(template, scope, budget, 0).text(template)
-}
-
-/// Renders; a lone `{{ expression }}` keeps its type.
-pub fn render_typed(template: &Template, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, EvalError> {
-    Evaluator::new(template, scope, budget, 0).typed(template)
-}
-
-/// Renders a tree whose texts, keys included, are templates.
-pub fn render_json(json: &Json, scope: &dyn Scope, budget: &mut Budget, typed: bool) -> Result<Value, EvalError> {
-    render_tree(json, scope, budget, typed, 0)
-}
-
-fn render_tree(
-    json: &Json,
-    scope: &dyn Scope,
-    budget: &mut Budget,
-    typed: bool,
-    level: usize,
-) -> Result<Value, EvalError> {
-    if level > VALUE_DEPTH_MAX {
-        return Err(EvalError::new("depth", format!("values may nest at most {VALUE_DEPTH_MAX} deep")));
-    }
-    spend(budget, 1)?;
-    match json {
-        Json::String(text) => render_source(text, scope, budget, typed),
-        Json::Array(items) => {
-            let mut out = Vec::with_capacity(items.len());
-            for item in items {
-                out.push(render_tree(item, scope, budget, typed, level + 1)?);
-            }
-            Ok(Value::list(out))
-        }
-        Json::Object(entries) => {
-            let mut out = IndexMap::with_capacity(entries.len());
-            for (key, item) in entries {
-                let Value::Str(name) = render_source(key, scope, budget, false)? else {
-                    return Err(EvalError::type_error("a secret cannot be the name of a field"));
-                };
-                out.insert(name.to_string(), render_tree(item, scope, budget, typed, level + 1)?);
-            }
-            Ok(Value::map(out))
-        }
-        plain => Ok(Value::from_json(plain)),
-    }
-}
-
-fn render_source(text: &str, scope: &dyn Scope, budget: &mut Budget, typed: bool) -> Result<Value, EvalError> {
-    if !text.contains('{') {
-        return Ok(Value::str(text));
-    }
-    let template = Template::parse(text).map_err(|error| EvalError::new("syntax", error.message))?;
-    if typed { render_typed(&template, scope, budget) } else { render(&template, scope, budget) }
-}
-
 pub(crate) struct Evaluator<'a> {
     pub scope: &'a dyn Scope,
     pub budget: &'a mut Budget,
     template: &'a Template,
-    locals: Vec<(Arc<str>, Value)>,
-    frames: u32,
+    pub(crate) locals: Vec<(Arc<str>, Value)>,
+    pub(crate) frames: u32,
 }
 
 impl<'a> Evaluator<'a> {
-    fn new(template: &'a Template, scope: &'a dyn Scope, budget: &'a mut Budget, frames: u32) -> Self {
-        Evaluator { scope, budget, template, locals: Vec::new(), frames }
-    }
-
-    fn typed(&mut self, template: &Template) -> Result<Value, EvalError> {
-        let [Node::Print { expr, line }] = template.nodes.as_slice() else {
-            return self.text(template);
-        };
-        let value = self.eval(expr).map_err(|error| self.located(error, *line))?;
-        self.charge_output(value.weight())?;
-        Ok(value)
-    }
-
-    fn text(&mut self, template: &Template) -> Result<Value, EvalError> {
-        let mut out = TextBuilder::default();
-        self.nodes(&template.nodes, &mut out)?;
-        Ok(out.finish())
+    pub(crate) fn new(
+        template: &'a Template,
+        scope: &'a dyn Scope,
+        budget: &'a mut Budget,
+        frames: u32,
+    ) -> Self {
+        Evaluator {
+            scope,
+            budget,
+            template,
+            locals: Vec::new(),
+            frames,
+        }
     }
 
     /// Adds the place of an error, once; the innermost template that failed is the one named.
-    fn located(&self, mut error: EvalError, line: u32) -> EvalError {
+    pub(crate) fn located(&self, mut error: EvalError, line: u32) -> EvalError {
         if error.line != 0 {
             return error;
         }
         error.line = line;
         if error.code == MISSING {
             let source: String = self.template.source().chars().take(200).collect();
-            error.message =
-                format!("Unable to find `{}` used in the expression `{source}` at line {line}", error.message);
+            error.message = format!(
+                "Unable to find `{}` used in the expression `{source}` at line {line}",
+                error.message
+            );
         }
         error
     }
 
-    fn charge_output(&mut self, bytes: usize) -> Result<(), EvalError> {
-        self.budget.output_bytes = self.budget.output_bytes.checked_sub(bytes).ok_or_else(too_large)?;
+    pub(crate) fn charge_output(&mut self, bytes: usize) -> Result<(), EvalError> {
+        self.budget.output_bytes = self
+            .budget
+            .output_bytes
+            .checked_sub(bytes)
+            .ok_or_else(too_large)?;
         Ok(())
     }
 
-    fn enter(&mut self) -> Result<(), EvalError> {
+    pub(crate) fn enter(&mut self) -> Result<(), EvalError> {
         spend(self.budget, 1)?;
         if self.frames >= FRAMES_MAX {
             return Err(EvalError::new("depth", "the expression nests too deep"));
@@ -132,116 +76,7 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    fn nodes(&mut self, nodes: &[Node], out: &mut TextBuilder) -> Result<(), EvalError> {
-        self.enter()?;
-        for node in nodes {
-            self.node(node, out)?;
-        }
-        self.frames -= 1;
-        Ok(())
-    }
-
-    fn node(&mut self, node: &Node, out: &mut TextBuilder) -> Result<(), EvalError> {
-        match node {
-            Node::Text(text) => {
-                self.charge_output(text.len())?;
-                out.push_text(text);
-                Ok(())
-            }
-            Node::Print { expr, line } => self.print(expr, out).map_err(|error| self.located(error, *line)),
-            Node::If { arms, otherwise, line } => self.if_node(arms, otherwise, *line, out),
-            Node::For { variable, items, body, otherwise, line } => {
-                let items = self.eval(items).and_then(|items| self.items(items));
-                let items = items.map_err(|error| self.located(error, *line))?;
-                if items.is_empty() { self.nodes(otherwise, out) } else { self.for_node(variable, &items, body, out) }
-            }
-            Node::Set { variable, expr, line } => {
-                let value = self.eval(expr).map_err(|error| self.located(error, *line))?;
-                self.assign(variable, value);
-                Ok(())
-            }
-            Node::Filter { steps, body, line } => {
-                let mut inner = TextBuilder::default();
-                self.nodes(body, &mut inner)?;
-                let mut value = Ok(inner.finish());
-                for step in steps {
-                    value = self.step(value, step);
-                }
-                let value = value.map_err(|error| self.located(error, *line))?;
-                self.push(&value, out)
-            }
-        }
-    }
-
-    fn print(&mut self, expr: &Expr, out: &mut TextBuilder) -> Result<(), EvalError> {
-        let value = self.eval(expr)?;
-        self.push(&value, out)
-    }
-
-    fn push(&mut self, value: &Value, out: &mut TextBuilder) -> Result<(), EvalError> {
-        let value = taint::printable(value, self.scope)?;
-        self.charge_output(value.weight())?;
-        out.push(&value);
-        Ok(())
-    }
-
-    fn if_node(
-        &mut self,
-        arms: &[(Expr, Vec<Node>)],
-        otherwise: &[Node],
-        line: u32,
-        out: &mut TextBuilder,
-    ) -> Result<(), EvalError> {
-        for (condition, body) in arms {
-            let holds = self.condition(condition).map_err(|error| self.located(error, line))?;
-            if holds {
-                return self.nodes(body, out);
-            }
-        }
-        self.nodes(otherwise, out)
-    }
-
-    fn for_node(
-        &mut self,
-        variable: &Arc<str>,
-        items: &[Value],
-        body: &[Node],
-        out: &mut TextBuilder,
-    ) -> Result<(), EvalError> {
-        let outer = self.locals.len();
-        for (index, item) in items.iter().enumerate() {
-            self.locals.truncate(outer);
-            self.locals.push((variable.clone(), item.clone()));
-            self.locals.push((Arc::from("loop"), loop_state(index, items.len())));
-            self.nodes(body, out)?;
-        }
-        self.locals.truncate(outer);
-        Ok(())
-    }
-
-    /// What `for` walks over; a map gives `{key, value}` entries. Items of a sealed list are sealed one by one.
-    fn items(&mut self, value: Value) -> Result<Vec<Value>, EvalError> {
-        let items = match &value {
-            Value::Tainted(_) => {
-                let revealed = taint::reveal(&value, self.scope)?;
-                let items = ops::entries(&revealed)?;
-                items.iter().map(|item| taint::seal(item, self.scope)).collect::<Result<_, _>>()?
-            }
-            plain => ops::entries(plain)?,
-        };
-        spend(self.budget, items.len() as u64)?;
-        Ok(items)
-    }
-
-    /// Sets the nearest local of that name, or makes one, so that loops can accumulate.
-    fn assign(&mut self, variable: &Arc<str>, value: Value) {
-        match self.locals.iter_mut().rev().find(|(name, _)| name == variable) {
-            Some(local) => local.1 = value,
-            None => self.locals.push((variable.clone(), value)),
-        }
-    }
-
-    fn condition(&mut self, expr: &Expr) -> Result<bool, EvalError> {
+    pub(crate) fn condition(&mut self, expr: &Expr) -> Result<bool, EvalError> {
         let value = self.eval(expr)?;
         self.holds(value)
     }
@@ -306,7 +141,9 @@ impl<'a> Evaluator<'a> {
             return Ok(Value::Bool(!self.condition(operand)?));
         }
         let value = self.eval(operand)?;
-        self.through(&[&value], "the sign of a number", |values| ops::sign(op, &values[0]))
+        self.through(&[&value], "the sign of a number", |values| {
+            ops::sign(op, &values[0])
+        })
     }
 
     fn chain(&mut self, chain: &Chain) -> Result<Value, EvalError> {
@@ -323,12 +160,23 @@ impl<'a> Evaluator<'a> {
     }
 
     /// One step. A missing variable travels on as an error until a step that knows what to do about it.
-    fn step(&mut self, value: Result<Value, EvalError>, step: &Step) -> Result<Value, EvalError> {
+    pub(crate) fn step(
+        &mut self,
+        value: Result<Value, EvalError>,
+        step: &Step,
+    ) -> Result<Value, EvalError> {
         let absent = matches!(&value, Err(error) if error.code == MISSING);
         match step {
-            Step::Binary(BinaryOp::Coalesce, right) if absent || matches!(value, Ok(Value::Null)) => self.eval(right),
+            Step::Binary(BinaryOp::Coalesce, right)
+                if absent || matches!(value, Ok(Value::Null)) =>
+            {
+                self.eval(right)
+            }
             Step::Binary(BinaryOp::CoalesceMissing, right) if absent => self.eval(right),
-            Step::Test { test: Test::Defined, negated } if absent => Ok(Value::Bool(*negated)),
+            Step::Test {
+                test: Test::Defined,
+                negated,
+            } if absent => Ok(Value::Bool(*negated)),
             Step::Filter(call) if &*call.name == "default" => match value {
                 Ok(value) if !ops::is_empty(&value) => Ok(value),
                 Err(error) if !absent => Err(error),
@@ -349,11 +197,15 @@ impl<'a> Evaluator<'a> {
     }
 
     fn default_value(&mut self, call: &Call) -> Result<Value, EvalError> {
-        self.arguments(call)?.required(0, "default", "default").cloned()
+        self.arguments(call)?
+            .required(0, "default", "default")
+            .cloned()
     }
 
     fn test(&self, value: &Value, test: Test, negated: bool) -> Result<Value, EvalError> {
-        Ok(Value::Bool(ops::test(test, &taint::reveal(value, self.scope)?)? != negated))
+        Ok(Value::Bool(
+            ops::test(test, &taint::reveal(value, self.scope)?)? != negated,
+        ))
     }
 
     fn member(&mut self, value: &Value, name: &str) -> Result<Value, EvalError> {
@@ -364,7 +216,10 @@ impl<'a> Evaluator<'a> {
             }
             Value::Tainted(_) => {
                 let revealed = taint::reveal(value, self.scope)?;
-                taint::seal(&revealed.get(name).ok_or_else(|| missing(name))?, self.scope)
+                taint::seal(
+                    &revealed.get(name).ok_or_else(|| missing(name))?,
+                    self.scope,
+                )
             }
             plain => plain.get(name).ok_or_else(|| missing(name)),
         }
@@ -380,7 +235,9 @@ impl<'a> Evaluator<'a> {
             return self.member(value, &key.to_text());
         }
         let key = taint::reveal(&key, self.scope)?.to_text();
-        let found = self.member(value, &key).map_err(|error| masked(error, "this lookup", true))?;
+        let found = self
+            .member(value, &key)
+            .map_err(|error| masked(error, "this lookup", true))?;
         let found = self.force(found)?;
         taint::seal(&taint::reveal(&found, self.scope)?, self.scope)
     }
@@ -400,15 +257,21 @@ impl<'a> Evaluator<'a> {
     }
 
     fn combined(&mut self, left: Value, op: BinaryOp, right: Value) -> Result<Value, EvalError> {
-        let joins = op == BinaryOp::Concat || (op == BinaryOp::Add && self.adds_text(&left, &right)?);
+        let joins =
+            op == BinaryOp::Concat || (op == BinaryOp::Add && self.adds_text(&left, &right)?);
         if joins {
             return self.join(&left, &right);
         }
         let (operands, tainted) = self.revealed(&[&left, &right])?;
-        spend(self.budget, ((operands[0].weight() + operands[1].weight()) / BYTES_PER_FUEL) as u64)?;
+        spend(
+            self.budget,
+            ((operands[0].weight() + operands[1].weight()) / BYTES_PER_FUEL) as u64,
+        )?;
         let budget = &mut *self.budget;
-        let result = ops::binary(op, &operands[0], &operands[1], &mut |steps| spend(budget, steps))
-            .map_err(|error| masked(error, "this operation", tainted))?;
+        let result = ops::binary(op, &operands[0], &operands[1], &mut |steps| {
+            spend(budget, steps)
+        })
+        .map_err(|error| masked(error, "this operation", tainted))?;
         self.finished(result, tainted && !ops::is_comparison(op))
     }
 
@@ -426,7 +289,10 @@ impl<'a> Evaluator<'a> {
         if left.weight().saturating_add(right.weight()) > self.budget.output_bytes {
             return Err(too_large());
         }
-        let joined = taint::concat(&taint::printable(left, self.scope)?, &taint::printable(right, self.scope)?);
+        let joined = taint::concat(
+            &taint::printable(left, self.scope)?,
+            &taint::printable(right, self.scope)?,
+        );
         built(joined, self.budget)
     }
 
@@ -458,7 +324,10 @@ impl<'a> Evaluator<'a> {
         spend(self.budget, (input.weight() / BYTES_PER_FUEL) as u64)?;
         let result = filters::apply(&call.name, &input, &args, self.budget)
             .map_err(|error| masked(error, &format!("filter `{}`", call.name), tainted))?;
-        self.finished(result, tainted && !matches!(&*call.name, "startsWith" | "endsWith"))
+        self.finished(
+            result,
+            tainted && !matches!(&*call.name, "startsWith" | "endsWith"),
+        )
     }
 
     fn call(&mut self, call: &Call) -> Result<Value, EvalError> {
@@ -491,13 +360,20 @@ impl<'a> Evaluator<'a> {
 
     fn revealed(&self, values: &[&Value]) -> Result<(Vec<Value>, bool), EvalError> {
         let tainted = values.iter().any(|value| value.is_tainted());
-        let revealed = values.iter().map(|value| taint::reveal(value, self.scope)).collect::<Result<_, _>>()?;
+        let revealed = values
+            .iter()
+            .map(|value| taint::reveal(value, self.scope))
+            .collect::<Result<_, _>>()?;
         Ok((revealed, tainted))
     }
 
     fn finished(&mut self, result: Value, tainted: bool) -> Result<Value, EvalError> {
         let result = built(result, self.budget)?;
-        if tainted { taint::seal(&result, self.scope) } else { Ok(result) }
+        if tainted {
+            taint::seal(&result, self.scope)
+        } else {
+            Ok(result)
+        }
     }
 
     /// Renders author text wherever it sits in the value, once: what it yields is data and is not looked at again.
@@ -506,7 +382,11 @@ impl<'a> Evaluator<'a> {
             Value::Deferred(template) => self.deferred(template),
             Value::List(_) | Value::Map(_) | Value::HeaderMap(_) => {
                 spend(self.budget, (value.weight() / (BYTES_PER_FUEL * 8)) as u64)?;
-                if value.has_deferred() { self.force_items(&value) } else { Ok(value) }
+                if value.has_deferred() {
+                    self.force_items(&value)
+                } else {
+                    Ok(value)
+                }
             }
             _ => Ok(value),
         }
@@ -515,9 +395,12 @@ impl<'a> Evaluator<'a> {
     fn force_items(&mut self, value: &Value) -> Result<Value, EvalError> {
         self.enter()?;
         let forced = match value {
-            Value::List(items) => {
-                Value::list(items.iter().map(|item| self.force(item.clone())).collect::<Result<_, _>>()?)
-            }
+            Value::List(items) => Value::list(
+                items
+                    .iter()
+                    .map(|item| self.force(item.clone()))
+                    .collect::<Result<_, _>>()?,
+            ),
             Value::Map(entries) | Value::HeaderMap(entries) => {
                 let mut map = IndexMap::with_capacity(entries.len());
                 for (key, item) in entries.iter() {
@@ -534,7 +417,10 @@ impl<'a> Evaluator<'a> {
     fn deferred(&mut self, template: &Template) -> Result<Value, EvalError> {
         self.enter()?;
         self.budget.depth = self.budget.depth.checked_sub(1).ok_or_else(|| {
-            EvalError::new("depth", "variables refer to each other too deep, or in a circle")
+            EvalError::new(
+                "depth",
+                "variables refer to each other too deep, or in a circle",
+            )
         })?;
         let value = Evaluator::new(template, self.scope, self.budget, self.frames).typed(template);
         self.budget.depth += 1;
@@ -555,18 +441,10 @@ fn masked(error: EvalError, what: &str, tainted: bool) -> EvalError {
     if !tainted || matches!(error.code, "fuel" | "output_limit" | "depth" | "secret") {
         return error;
     }
-    let message = if error.code == MISSING { "***".to_owned() } else { format!("{what} failed on a value that holds a secret") };
+    let message = if error.code == MISSING {
+        "***".to_owned()
+    } else {
+        format!("{what} failed on a value that holds a secret")
+    };
     EvalError { message, ..error }
-}
-
-fn loop_state(index: usize, length: usize) -> Value {
-    let number = |number: usize| Value::Int(number as i128);
-    let last = index + 1 == length;
-    Value::map(IndexMap::from([
-        ("index".to_owned(), number(index)),
-        ("length".to_owned(), number(length)),
-        ("first".to_owned(), Value::Bool(index == 0)),
-        ("last".to_owned(), Value::Bool(last)),
-        ("revindex".to_owned(), number(length - index - 1)),
-    ]))
 }

@@ -38,7 +38,11 @@ impl Limits {
     pub(crate) fn node(&mut self, offset: usize) -> Result<(), SyntaxError> {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
-            return Err(SyntaxError::new(format!("a template may hold at most {NODES_MAX} operations"), offset, 1));
+            return Err(SyntaxError::new(
+                format!("a template may hold at most {NODES_MAX} operations"),
+                offset,
+                1,
+            ));
         }
         Ok(())
     }
@@ -46,7 +50,11 @@ impl Limits {
     pub(crate) fn enter(&mut self, offset: usize) -> Result<(), SyntaxError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(SyntaxError::new(format!("expressions may nest at most {DEPTH_MAX} deep"), offset, 1));
+            return Err(SyntaxError::new(
+                format!("expressions may nest at most {DEPTH_MAX} deep"),
+                offset,
+                1,
+            ));
         }
         Ok(())
     }
@@ -71,15 +79,23 @@ pub(crate) struct ExprParser<'a> {
 impl<'a> ExprParser<'a> {
     /// `tokens` ends with `Kind::End`; the lexer sees to that.
     pub(crate) fn new(tokens: Vec<Token>, limits: &'a mut Limits) -> Self {
-        ExprParser { tokens, position: 0, limits }
+        ExprParser {
+            tokens,
+            position: 0,
+            limits,
+        }
     }
 
     fn peek(&self) -> &Kind {
-        self.tokens.get(self.position).map_or(&Kind::End, |token| &token.kind)
+        self.tokens
+            .get(self.position)
+            .map_or(&Kind::End, |token| &token.kind)
     }
 
     fn peek_second(&self) -> &Kind {
-        self.tokens.get(self.position + 1).map_or(&Kind::End, |token| &token.kind)
+        self.tokens
+            .get(self.position + 1)
+            .map_or(&Kind::End, |token| &token.kind)
     }
 
     fn span(&self) -> (usize, usize) {
@@ -112,7 +128,11 @@ impl<'a> ExprParser<'a> {
     }
 
     pub(crate) fn symbol(&mut self, symbol: &str) -> Result<(), SyntaxError> {
-        if self.accept(symbol) { Ok(()) } else { Err(self.unexpected(&format!("`{symbol}`"))) }
+        if self.accept(symbol) {
+            Ok(())
+        } else {
+            Err(self.unexpected(&format!("`{symbol}`")))
+        }
     }
 
     fn at_word(&self, word: &str) -> bool {
@@ -139,7 +159,11 @@ impl<'a> ExprParser<'a> {
     }
 
     pub(crate) fn end(&self) -> Result<(), SyntaxError> {
-        if *self.peek() == Kind::End { Ok(()) } else { Err(self.unexpected("an operator or the end of the expression")) }
+        if *self.peek() == Kind::End {
+            Ok(())
+        } else {
+            Err(self.unexpected("an operator or the end of the expression"))
+        }
     }
 
     /// A whole expression, ternary included.
@@ -234,8 +258,10 @@ impl<'a> ExprParser<'a> {
             "map" => Test::Map,
             "json" => Test::Json,
             _ => {
-                return Err(SyntaxError::new(format!("unknown test `{name}`"), offset, len)
-                    .hint("tests are: defined, empty, null, even, odd, iterable, map, json"));
+                return Err(
+                    SyntaxError::new(format!("unknown test `{name}`"), offset, len)
+                        .hint("tests are: defined, empty, null, even, odd, iterable, map, json"),
+                );
             }
         };
         Ok(Step::Test { test, negated })
@@ -248,8 +274,17 @@ impl<'a> ExprParser<'a> {
         if !catalog::is_known_filter(&name) {
             return Err(catalog::unknown("filter", &name, offset, len));
         }
-        let (args, named) = if self.accept("(") { self.arguments()? } else { (Vec::new(), Vec::new()) };
-        Ok(Call { name, offset, args, named })
+        let (args, named) = if self.accept("(") {
+            self.arguments()?
+        } else {
+            (Vec::new(), Vec::new())
+        };
+        Ok(Call {
+            name,
+            offset,
+            args,
+            named,
+        })
     }
 
     #[allow(clippy::type_complexity)]
@@ -319,8 +354,12 @@ impl<'a> ExprParser<'a> {
         self.advance();
         if matches!(self.peek(), Kind::Symbol("(")) {
             let (offset, len) = self.span();
-            return Err(SyntaxError::new(format!("`.{name}(…)` is not supported: values have no methods"), offset, len)
-                .hint("use a filter, as in `value | length`"));
+            return Err(SyntaxError::new(
+                format!("`.{name}(…)` is not supported: values have no methods"),
+                offset,
+                len,
+            )
+            .hint("use a filter, as in `value | length`"));
         }
         Ok(Step::Member(name))
     }
@@ -357,20 +396,34 @@ impl<'a> ExprParser<'a> {
         Ok(expr)
     }
 
-    fn word_operand(&mut self, word: Box<str>, offset: usize, len: usize) -> Result<Expr, SyntaxError> {
+    fn word_operand(
+        &mut self,
+        word: Box<str>,
+        offset: usize,
+        len: usize,
+    ) -> Result<Expr, SyntaxError> {
         if self.accept("(") {
             if !catalog::is_known_function(&word) {
                 return Err(catalog::unknown("function", &word, offset, len));
             }
             let (args, named) = self.arguments()?;
-            return Ok(Expr::Call(Box::new(Call { name: word, offset, args, named })));
+            return Ok(Expr::Call(Box::new(Call {
+                name: word,
+                offset,
+                args,
+                named,
+            })));
         }
         Ok(match &*word {
             "true" | "TRUE" => Expr::Literal(Value::Bool(true)),
             "false" | "FALSE" => Expr::Literal(Value::Bool(false)),
             "null" | "NULL" | "none" | "NONE" => Expr::Literal(Value::Null),
             "and" | "or" | "is" | "contains" | "equals" | "matches" => {
-                return Err(SyntaxError::new(format!("`{word}` needs a value on its left"), offset, len));
+                return Err(SyntaxError::new(
+                    format!("`{word}` needs a value on its left"),
+                    offset,
+                    len,
+                ));
             }
             _ => Expr::Variable(word),
         })
@@ -413,7 +466,10 @@ fn append(left: Expr, step: Step) -> Expr {
             chain.steps.push(step);
             Expr::Chain(chain)
         }
-        first => Expr::Chain(Box::new(Chain { first, steps: vec![step] })),
+        first => Expr::Chain(Box::new(Chain {
+            first,
+            steps: vec![step],
+        })),
     }
 }
 

@@ -3,10 +3,10 @@
 use indexmap::IndexMap;
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Pattern};
-use jaq_core::ops::{Cmp, Math};
+use jaq_core::ops::Math;
 use jaq_core::path::{Opt, Part};
-use std::cmp::Ordering;
 
+use super::order::{compare, index, literal, members, slice, text, truthy};
 use super::{JqTerm, builtins, refused, values};
 use crate::value::Value;
 use crate::{Budget, EvalError, ops};
@@ -56,33 +56,52 @@ impl Interpreter<'_> {
     }
 
     /// All outputs of a term; an error drops them.
-    pub(super) fn all(&mut self, term: &JqTerm, input: &Value, env: Option<&Env>) -> Outcome<Vec<Value>> {
+    pub(super) fn all(
+        &mut self,
+        term: &JqTerm,
+        input: &Value,
+        env: Option<&Env>,
+    ) -> Outcome<Vec<Value>> {
         let mut out = Vec::new();
         self.eval(term, input, env, &mut out)?;
         Ok(out)
     }
 
-    pub(super) fn eval(&mut self, term: &JqTerm, input: &Value, env: Option<&Env>, out: Out) -> Outcome<()> {
+    pub(super) fn eval(
+        &mut self,
+        term: &JqTerm,
+        input: &Value,
+        env: Option<&Env>,
+        out: Out,
+    ) -> Outcome<()> {
         use jaq_core::load::parse::Term::*;
         self.spend(1)?;
         match term {
             Id => out.push(input.clone()),
             Recurse => return self.descend(input, out),
-            Num(text) => out.push(number(text)?),
+            Num(text) => out.push(literal(text)?),
             Str(format, parts) => return self.string(*format, parts, input, env, out),
             Arr(None) => out.push(Value::list(Vec::new())),
             Arr(Some(inner)) => return self.array(inner, input, env, out),
             Obj(entries) => return self.object(entries, input, env, out),
             Neg(inner) => return self.negated(inner, input, env, out),
             BinOp(left, op, right) => return self.binary(left, op, right, input, env, out),
-            TryCatch(inner, catch) => return self.attempt(inner, catch.as_deref(), input, env, out),
-            IfThenElse(arms, otherwise) => return self.conditional(arms, otherwise.as_deref(), input, env, out),
-            Fold(kind, items, pattern, args) => return self.fold(kind, items, pattern, args, input, env, out),
+            TryCatch(inner, catch) => {
+                return self.attempt(inner, catch.as_deref(), input, env, out);
+            }
+            IfThenElse(arms, otherwise) => {
+                return self.conditional(arms, otherwise.as_deref(), input, env, out);
+            }
+            Fold(kind, items, pattern, args) => {
+                return self.fold(kind, items, pattern, args, input, env, out);
+            }
             Var(name) => out.push(self.variable(name, env)?),
             Call(name, args) => return builtins::call(self, name, args, input, env, out),
             Path(head, path) => return self.path_from(head, &path.0, input, env, out),
             Def(..) | Label(..) | Break(_) => {
-                return Err(Raise::Stop(refused("`def`, `label` and `break` are not supported")));
+                return Err(Raise::Stop(refused(
+                    "`def`, `label` and `break` are not supported",
+                )));
             }
         }
         Ok(())
@@ -94,7 +113,13 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    fn negated(&mut self, inner: &JqTerm, input: &Value, env: Option<&Env>, out: Out) -> Outcome<()> {
+    fn negated(
+        &mut self,
+        inner: &JqTerm,
+        input: &Value,
+        env: Option<&Env>,
+        out: Out,
+    ) -> Outcome<()> {
         for value in self.all(inner, input, env)? {
             out.push(ops::sign(crate::ast::UnaryOp::Minus, &value)?);
         }
@@ -198,8 +223,12 @@ impl Interpreter<'_> {
             let mut next = Vec::new();
             for key_value in self.all(key, input, env)? {
                 let (name, values) = match (value, key) {
-                    (Some(value), _) => (text(&key_value)?.to_owned(), self.all(value, input, env)?),
-                    (None, JqTerm::Var(variable)) => (variable.trim_start_matches('$').to_owned(), vec![key_value]),
+                    (Some(value), _) => {
+                        (text(&key_value)?.to_owned(), self.all(value, input, env)?)
+                    }
+                    (None, JqTerm::Var(variable)) => {
+                        (variable.trim_start_matches('$').to_owned(), vec![key_value])
+                    }
                     (None, _) => {
                         let name = text(&key_value)?.to_owned();
                         let member = index(input, &key_value)?;
@@ -266,7 +295,11 @@ impl Interpreter<'_> {
                 let Pattern::Var(name) = pattern else {
                     return fail("only plain variables can be bound here");
                 };
-                let bound = Env { name, value: item, outer: env };
+                let bound = Env {
+                    name,
+                    value: item,
+                    outer: env,
+                };
                 let Some(next) = self.all(update, &state, Some(&bound))?.pop() else {
                     state = Value::Null;
                     continue;
@@ -303,8 +336,12 @@ impl Interpreter<'_> {
             BinaryOp::Alt => self.alternative(left, right, input, env, out),
             BinaryOp::And => self.logic(false, left, right, input, env, out),
             BinaryOp::Or => self.logic(true, left, right, input, env, out),
-            BinaryOp::Math(op) => self.pairs(left, right, input, env, out, &|this, a, b| this.math(*op, a, b)),
-            BinaryOp::Cmp(op) => self.pairs(left, right, input, env, out, &|_, a, b| Ok(Value::Bool(compare(*op, a, b)))),
+            BinaryOp::Math(op) => self.pairs(left, right, input, env, out, &|this, a, b| {
+                this.math(*op, a, b)
+            }),
+            BinaryOp::Cmp(op) => self.pairs(left, right, input, env, out, &|_, a, b| {
+                Ok(Value::Bool(compare(*op, a, b)))
+            }),
             BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateMath(_) | BinaryOp::UpdateAlt => {
                 self.update(left, op, right, input, env, out)
             }
@@ -325,7 +362,16 @@ impl Interpreter<'_> {
         for value in &values {
             match pattern {
                 None => self.eval(right, value, env, out)?,
-                Some(Pattern::Var(name)) => self.eval(right, input, Some(&Env { name, value, outer: env }), out)?,
+                Some(Pattern::Var(name)) => self.eval(
+                    right,
+                    input,
+                    Some(&Env {
+                        name,
+                        value,
+                        outer: env,
+                    }),
+                    out,
+                )?,
                 Some(_) => return fail("only plain variables can be bound here"),
             }
         }
@@ -366,7 +412,11 @@ impl Interpreter<'_> {
             if truthy(&value) == decides {
                 out.push(Value::Bool(decides));
             } else {
-                out.extend(self.all(right, input, env)?.iter().map(|value| Value::Bool(truthy(value))));
+                out.extend(
+                    self.all(right, input, env)?
+                        .iter()
+                        .map(|value| Value::Bool(truthy(value))),
+                );
             }
         }
         Ok(())
@@ -395,12 +445,17 @@ impl Interpreter<'_> {
 
     pub(super) fn math(&mut self, op: Math, left: &Value, right: &Value) -> Outcome<Value> {
         use crate::ast::BinaryOp as Op;
-        if left.weight().saturating_add(right.weight()) > 4 * self.budget.output_bytes.max(1 << 20) {
+        if left.weight().saturating_add(right.weight()) > 4 * self.budget.output_bytes.max(1 << 20)
+        {
             return Err(Raise::Stop(crate::budget::too_large()));
         }
         let op = match (op, left, right) {
-            (Math::Add, Value::Null, other) | (Math::Add, other, Value::Null) => return Ok(other.clone()),
-            (Math::Add, Value::Str(a), Value::Str(b)) => return self.built(Value::str(format!("{a}{b}"))),
+            (Math::Add, Value::Null, other) | (Math::Add, other, Value::Null) => {
+                return Ok(other.clone());
+            }
+            (Math::Add, Value::Str(a), Value::Str(b)) => {
+                return self.built(Value::str(format!("{a}{b}")));
+            }
             (Math::Add, Value::List(a), Value::List(b)) => {
                 return self.built(Value::list(a.iter().chain(b.iter()).cloned().collect()));
             }
@@ -412,11 +467,17 @@ impl Interpreter<'_> {
             (Math::Div, Value::Str(a), Value::Str(b)) => {
                 return Ok(Value::list(a.split(&**b).map(Value::str).collect()));
             }
-            (Math::Div, Value::Int(a), Value::Int(b)) if a.checked_rem(*b).is_some_and(|rest| rest != 0) => {
+            (Math::Div, Value::Int(a), Value::Int(b))
+                if a.checked_rem(*b).is_some_and(|rest| rest != 0) =>
+            {
                 return Ok(Value::Float(*a as f64 / *b as f64));
             }
             (Math::Add, ..) if ops::float(left).and(ops::float(right)).is_none() => {
-                return fail(format!("{} and {} cannot be added", left.kind(), right.kind()));
+                return fail(format!(
+                    "{} and {} cannot be added",
+                    left.kind(),
+                    right.kind()
+                ));
             }
             (Math::Add, ..) => Op::Add,
             (Math::Sub, ..) => Op::Subtract,
@@ -466,7 +527,11 @@ impl Interpreter<'_> {
                 Value::List(_) | Value::Map(_) | Value::HeaderMap(_) => Ok(members(value)),
                 other => fail(format!("cannot iterate over {}", other.kind())),
             },
-            Part::Index(key) => self.all(key, input, env)?.iter().map(|key| index(value, key)).collect(),
+            Part::Index(key) => self
+                .all(key, input, env)?
+                .iter()
+                .map(|key| index(value, key))
+                .collect(),
             Part::Range(from, to) => {
                 let from = self.bound(from.as_ref(), input, env)?;
                 let to = self.bound(to.as_ref(), input, env)?;
@@ -475,115 +540,20 @@ impl Interpreter<'_> {
         }
     }
 
-    fn bound(&mut self, term: Option<&JqTerm>, input: &Value, env: Option<&Env>) -> Outcome<Option<i128>> {
+    fn bound(
+        &mut self,
+        term: Option<&JqTerm>,
+        input: &Value,
+        env: Option<&Env>,
+    ) -> Outcome<Option<i128>> {
         let Some(term) = term else { return Ok(None) };
         match self.all(term, input, env)?.first() {
             Some(Value::Int(number)) => Ok(Some(*number)),
             Some(Value::Null) | None => Ok(None),
-            Some(other) => fail(format!("a slice needs whole numbers, found {}", other.kind())),
+            Some(other) => fail(format!(
+                "a slice needs whole numbers, found {}",
+                other.kind()
+            )),
         }
     }
-}
-
-fn number(text: &str) -> Outcome<Value> {
-    if let Ok(whole) = text.parse::<i128>() {
-        return Ok(Value::Int(whole));
-    }
-    match text.parse::<f64>() {
-        Ok(number) if number.fract() == 0.0 && number.abs() < 1e18 => Ok(Value::Int(number as i128)),
-        Ok(number) if number.is_finite() => Ok(Value::Float(number)),
-        _ => fail("a number is out of range"),
-    }
-}
-
-pub(super) fn truthy(value: &Value) -> bool {
-    !matches!(value, Value::Null | Value::Bool(false))
-}
-
-pub(super) fn text(value: &Value) -> Outcome<&str> {
-    match value {
-        Value::Str(text) => Ok(text),
-        other => fail(format!("expected a text, found {}", other.kind())),
-    }
-}
-
-pub(super) fn members(value: &Value) -> Vec<Value> {
-    match value {
-        Value::List(items) => items.to_vec(),
-        Value::Map(entries) | Value::HeaderMap(entries) => entries.values().cloned().collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// `.[key]`: null where nothing is, an error where nothing can be.
-pub(super) fn index(value: &Value, key: &Value) -> Outcome<Value> {
-    match (value, key) {
-        (Value::Null, Value::Str(_) | Value::Int(_) | Value::Null) => Ok(Value::Null),
-        (Value::Map(_) | Value::HeaderMap(_), Value::Str(name)) => Ok(value.get(name).unwrap_or(Value::Null)),
-        (Value::List(items), Value::Int(position)) => {
-            let position = if *position < 0 { position + items.len() as i128 } else { *position };
-            Ok(usize::try_from(position).ok().and_then(|position| items.get(position).cloned()).unwrap_or(Value::Null))
-        }
-        (value, key) => fail(format!("cannot index {} with {}", value.kind(), key.kind())),
-    }
-}
-
-fn slice(value: &Value, from: Option<i128>, to: Option<i128>) -> Outcome<Value> {
-    let cut = |length: usize| {
-        let place = |bound: i128| (if bound < 0 { bound + length as i128 } else { bound }).clamp(0, length as i128) as usize;
-        let (from, to) = (from.map_or(0, place), to.map_or(length, place));
-        from.min(to)..to
-    };
-    match value {
-        Value::Null => Ok(Value::Null),
-        Value::List(items) => Ok(Value::list(items[cut(items.len())].to_vec())),
-        Value::Str(text) => {
-            let letters: Vec<char> = text.chars().collect();
-            Ok(Value::str(letters[cut(letters.len())].iter().collect::<String>()))
-        }
-        other => fail(format!("cannot slice {}", other.kind())),
-    }
-}
-
-fn compare(op: Cmp, left: &Value, right: &Value) -> bool {
-    match op {
-        Cmp::Eq => ops::equal(left, right),
-        Cmp::Ne => !ops::equal(left, right),
-        Cmp::Lt => order(left, right).is_lt(),
-        Cmp::Le => order(left, right).is_le(),
-        Cmp::Gt => order(left, right).is_gt(),
-        Cmp::Ge => order(left, right).is_ge(),
-    }
-}
-
-/// jq's total order: null, false, true, numbers, texts, lists, maps. Numbers compare as floats, so it stays total.
-pub(super) fn order(left: &Value, right: &Value) -> Ordering {
-    let rank = |value: &Value| match value {
-        Value::Null => 0,
-        Value::Bool(false) => 1,
-        Value::Bool(true) => 2,
-        Value::Int(_) | Value::Float(_) => 3,
-        Value::Str(_) | Value::Tainted(_) | Value::Deferred(_) => 4,
-        Value::List(_) => 5,
-        Value::Map(_) | Value::HeaderMap(_) => 6,
-    };
-    let sorted = |entries: &IndexMap<String, Value>| {
-        let mut pairs: Vec<(String, Value)> = entries.iter().map(|(key, item)| (key.clone(), item.clone())).collect();
-        pairs.sort_by(|a, b| a.0.cmp(&b.0));
-        pairs.into_iter().unzip::<String, Value, Vec<_>, Vec<_>>()
-    };
-    rank(left).cmp(&rank(right)).then_with(|| match (left, right) {
-        (Value::Str(a), Value::Str(b)) => a.cmp(b),
-        (Value::List(a), Value::List(b)) => order_lists(a, b),
-        (Value::Map(a) | Value::HeaderMap(a), Value::Map(b) | Value::HeaderMap(b)) => {
-            let ((keys, values), (other_keys, other_values)) = (sorted(a), sorted(b));
-            keys.cmp(&other_keys).then_with(|| order_lists(&values, &other_values))
-        }
-        _ => ops::float(left).unwrap_or(0.0).total_cmp(&ops::float(right).unwrap_or(0.0)),
-    })
-}
-
-fn order_lists(left: &[Value], right: &[Value]) -> Ordering {
-    let different = left.iter().zip(right).map(|(a, b)| order(a, b)).find(|ordering| ordering.is_ne());
-    different.unwrap_or_else(|| left.len().cmp(&right.len()))
 }

@@ -4,14 +4,20 @@ use jaq_core::load::parse::BinaryOp;
 use jaq_core::path::Part;
 
 use super::JqTerm;
-use super::eval::{Env, Interpreter, Out, Outcome, fail, index, truthy};
+use super::eval::{Env, Interpreter, Out, Outcome, fail};
+use super::order::{index, truthy};
 use crate::value::Value;
 
 pub(super) type Place = Vec<Value>;
 
 impl Interpreter<'_> {
     /// The places a path expression names inside `input`.
-    pub(super) fn places(&mut self, term: &JqTerm, input: &Value, env: Option<&Env>) -> Outcome<Vec<Place>> {
+    pub(super) fn places(
+        &mut self,
+        term: &JqTerm,
+        input: &Value,
+        env: Option<&Env>,
+    ) -> Outcome<Vec<Place>> {
         self.spend(1)?;
         match term {
             JqTerm::Id => Ok(vec![Vec::new()]),
@@ -49,15 +55,27 @@ impl Interpreter<'_> {
             }
             JqTerm::Call("empty", _) => Ok(Vec::new()),
             JqTerm::Call("select", args) => {
-                let Some(condition) = args.first() else { return fail("select needs a condition") };
+                let Some(condition) = args.first() else {
+                    return fail("select needs a condition");
+                };
                 let holds = self.all(condition, input, env)?;
-                Ok(holds.iter().filter(|value| truthy(value)).map(|_| Vec::new()).collect())
+                Ok(holds
+                    .iter()
+                    .filter(|value| truthy(value))
+                    .map(|_| Vec::new())
+                    .collect())
             }
             _ => fail("this is not a path"),
         }
     }
 
-    fn keys_of(&mut self, value: &Value, part: &Part<JqTerm>, input: &Value, env: Option<&Env>) -> Outcome<Vec<Value>> {
+    fn keys_of(
+        &mut self,
+        value: &Value,
+        part: &Part<JqTerm>,
+        input: &Value,
+        env: Option<&Env>,
+    ) -> Outcome<Vec<Value>> {
         match part {
             Part::Index(key) => self.all(key, input, env),
             Part::Range(None, None) => Ok(keys(value)),
@@ -89,7 +107,11 @@ impl Interpreter<'_> {
     ) -> Outcome<()> {
         let places = self.places(left, input, env)?;
         // `=` and its arithmetic kin evaluate their right side on the whole input, `|=` on each place.
-        let rights = if matches!(op, BinaryOp::Update) { vec![Value::Null] } else { self.all(right, input, env)? };
+        let rights = if matches!(op, BinaryOp::Update) {
+            vec![Value::Null]
+        } else {
+            self.all(right, input, env)?
+        };
         for outer in &rights {
             let mut result = input.clone();
             for place in &places {
@@ -114,7 +136,9 @@ impl Interpreter<'_> {
 
     /// A copy of `value` with `new` at the place; missing maps and list positions are made.
     pub(super) fn set(&mut self, value: &Value, place: &[Value], new: Value) -> Outcome<Value> {
-        let Some((key, rest)) = place.split_first() else { return Ok(new) };
+        let Some((key, rest)) = place.split_first() else {
+            return Ok(new);
+        };
         self.spend(1)?;
         let inner = self.set(&index(value, key)?, rest, new)?;
         match (value, key) {
@@ -127,9 +151,19 @@ impl Interpreter<'_> {
                 Ok(Value::map(map))
             }
             (Value::List(_) | Value::Null, Value::Int(position)) => {
-                let mut list = if let Value::List(items) = value { items.to_vec() } else { Vec::new() };
-                let position = if *position < 0 { position + list.len() as i128 } else { *position };
-                let Ok(position) = usize::try_from(position) else { return fail("a position lies before the list") };
+                let mut list = if let Value::List(items) = value {
+                    items.to_vec()
+                } else {
+                    Vec::new()
+                };
+                let position = if *position < 0 {
+                    position + list.len() as i128
+                } else {
+                    *position
+                };
+                let Ok(position) = usize::try_from(position) else {
+                    return fail("a position lies before the list");
+                };
                 self.spend(position.saturating_sub(list.len()) as u64)?;
                 if position >= list.len() {
                     list.resize(position + 1, Value::Null);
@@ -144,8 +178,10 @@ impl Interpreter<'_> {
 
 /// Deletes places, later ones first so that positions stay right.
 pub(super) fn delete_all(value: &Value, mut places: Vec<Place>) -> Value {
-    places.sort_by(|a, b| super::eval::order(&Value::list(b.clone()), &Value::list(a.clone())));
-    places.iter().fold(value.clone(), |value, place| delete(&value, place))
+    places.sort_by(|a, b| super::order::order(&Value::list(b.clone()), &Value::list(a.clone())));
+    places
+        .iter()
+        .fold(value.clone(), |value, place| delete(&value, place))
 }
 
 fn delete(value: &Value, place: &[Value]) -> Value {
@@ -162,8 +198,15 @@ fn delete(value: &Value, place: &[Value]) -> Value {
         }
         (Value::List(items), [Value::Int(position), rest @ ..]) => {
             let mut list = items.to_vec();
-            let position = if *position < 0 { position + list.len() as i128 } else { *position };
-            match usize::try_from(position).ok().filter(|position| *position < list.len()) {
+            let position = if *position < 0 {
+                position + list.len() as i128
+            } else {
+                *position
+            };
+            match usize::try_from(position)
+                .ok()
+                .filter(|position| *position < list.len())
+            {
                 Some(position) if rest.is_empty() => drop(list.remove(position)),
                 Some(position) => list[position] = delete(&list[position], rest),
                 None => {}
@@ -176,7 +219,9 @@ fn delete(value: &Value, place: &[Value]) -> Value {
 
 pub(super) fn keys(value: &Value) -> Vec<Value> {
     match value {
-        Value::List(items) => (0..items.len()).map(|position| Value::Int(position as i128)).collect(),
+        Value::List(items) => (0..items.len())
+            .map(|position| Value::Int(position as i128))
+            .collect(),
         Value::Map(entries) | Value::HeaderMap(entries) => entries.keys().map(Value::str).collect(),
         _ => Vec::new(),
     }
