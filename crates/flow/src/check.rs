@@ -12,8 +12,26 @@ use std::ops::Range;
 
 /// What an expression may name anywhere in a flow.
 const ROOTS: &[&str] = &[
-    "flow", "execution", "task", "taskrun", "inputs", "outputs", "vars", "trigger", "labels", "tasks", "parent",
-    "parents", "envs", "globals", "kestra", "namespace", "schedule", "item", "run", "step",
+    "flow",
+    "execution",
+    "task",
+    "taskrun",
+    "inputs",
+    "outputs",
+    "vars",
+    "trigger",
+    "labels",
+    "tasks",
+    "parent",
+    "parents",
+    "envs",
+    "globals",
+    "kestra",
+    "namespace",
+    "schedule",
+    "item",
+    "run",
+    "step",
 ];
 /// What exists only inside a run.
 const INSIDE_ONLY: &[&str] = &["outputs", "task", "taskrun", "tasks", "parent", "parents", "item", "step"];
@@ -49,7 +67,9 @@ fn expressions(context: &mut Context) -> OutputsRead {
         let paths = templates::paths(&scalar.text);
         read.any |= references.outputs_dynamic
             || references.functions.iter().any(|(name, _)| READS_ANY_OUTPUT.contains(&name.as_str()))
-            || paths.iter().any(|path| path.reaches_outputs && !matches!(path.root.as_str(), "outputs" | "trigger" | "inputs"));
+            || paths
+                .iter()
+                .any(|path| path.reaches_outputs && !matches!(path.root.as_str(), "outputs" | "trigger" | "inputs"));
         read.ids.extend(references.outputs.iter().cloned());
         roots(context, &used, &paths);
         inputs(context, &used, &paths);
@@ -70,7 +90,7 @@ fn roots(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
     for root in &used.references.roots {
         let known = ROOTS.contains(&root.as_str());
         let too_early = used.moment == Moment::Admission && INSIDE_ONLY.contains(&root.as_str());
-        if known && !too_early {
+        if known && !too_early || context.is_full() {
             continue;
         }
         let place = paths.iter().find(|path| path.root == *root).map(|path| path.root_at.clone());
@@ -112,6 +132,15 @@ fn inputs(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
 
 fn outputs(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
     for id in &used.references.outputs {
+        // Looking a place up costs a walk over the expression.
+        let late = match (context.tasks.get(id), used.moment) {
+            (None, _) => true,
+            (Some(task), Moment::Task(order)) => task.order >= order,
+            (Some(_), _) => false,
+        };
+        if !late || context.is_full() {
+            continue;
+        }
         let place = paths
             .iter()
             .filter(|path| path.root == "outputs")
@@ -120,9 +149,11 @@ fn outputs(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
         let at = locate(context, used, place);
         match (context.tasks.get(id), used.moment) {
             (None, _) => {
-                let dashed = context.tasks.keys().find(|task| task.starts_with(&format!("{id}-")));
+                let prefix = format!("{id}-");
+                let dashed = context.tasks.keys().find(|task| task.starts_with(&prefix));
                 let near = suggest::did_you_mean(id, context.tasks.keys().map(String::as_str));
-                let hint = dashed.map(|task| format!("write `outputs['{task}']`: a `-` after a name is a minus")).or(near);
+                let hint =
+                    dashed.map(|task| format!("write `outputs['{task}']`: a `-` after a name is a minus")).or(near);
                 let finding = Finding::error(codes::UNKNOWN_OUTPUT, at, format!("no task has the id `{id}`"));
                 context.report(finding.maybe_suggest(hint));
             }

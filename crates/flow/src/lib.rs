@@ -46,14 +46,16 @@ pub fn compile(source: &str, catalog: &dyn Catalog, limits: &Limits) -> Result<C
     let source = Source::new(source);
     let (root, mut findings) = yaml::load(&source, limits);
     let mut outcome = None;
+    let mut dropped = 0;
     if let Some(root) = &root {
         let mut context = lower::Context::new(&source, catalog, limits);
         let flow = lower::flow::flow(&mut context, root);
         outcome = check::finish(&mut context, flow);
         findings.append(&mut context.findings);
+        dropped = context.dropped;
     }
     let failed = findings.iter().any(|finding| finding.severity == Severity::Error);
-    let diagnostics = place(&source, findings);
+    let diagnostics = place(&source, findings, dropped);
     match outcome {
         Some((flow, refs)) if !failed => {
             let subflow_refs = refs.into_iter().map(|(target, at)| (target, source.span(at))).collect();
@@ -66,10 +68,15 @@ pub fn compile(source: &str, catalog: &dyn Catalog, limits: &Limits) -> Result<C
 /// More than this helps nobody, and each one costs a walk over its line.
 const DIAGNOSTICS_MAX: usize = 100;
 
-fn place(source: &Source, mut findings: Vec<diagnostic::Finding>) -> Vec<Diagnostic> {
-    findings.sort_by(|a, b| (a.at.start, a.severity, a.at.end).cmp(&(b.at.start, b.severity, b.at.end)));
+fn place(source: &Source, mut findings: Vec<diagnostic::Finding>, dropped: usize) -> Vec<Diagnostic> {
+    findings.sort_by_key(|found| (found.at.start, found.severity, found.at.end));
+    // What else is wrong with a value that lacks its quotes follows from that.
+    let unquoted: Vec<usize> =
+        findings.iter().filter(|found| found.code == codes::UNQUOTED_TEMPLATE).map(|found| found.at.start).collect();
+    findings.retain(|found| found.code == codes::UNQUOTED_TEMPLATE || unquoted.binary_search(&found.at.start).is_err());
+    findings.dedup_by(|a, b| a.code == b.code && a.at == b.at && a.message == b.message);
     if findings.len() > DIAGNOSTICS_MAX {
-        let left_out = findings.len() - DIAGNOSTICS_MAX;
+        let left_out = findings.len() - DIAGNOSTICS_MAX + dropped;
         // Errors decide whether the file compiles, so warnings are the first to go.
         findings.sort_by_key(|finding| finding.severity);
         findings.truncate(DIAGNOSTICS_MAX);

@@ -6,7 +6,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 /// A longer line is named but not shown: no terminal has use for it.
 const LINE_BYTES_MAX: usize = 2_000;
 /// A label longer than this goes to a line of its own.
-const LABEL_CHARS_MAX: usize = 60;
+const LABEL_CHARS_MAX: usize = 70;
 
 /// Prints diagnostics with the lines they are about. `source` must be the text they were made from.
 pub fn render(diagnostics: &[Diagnostic], file_name: &str, source: &str, color: bool) -> String {
@@ -26,19 +26,22 @@ fn group<'a>(diagnostic: &'a Diagnostic, file_name: &'a str, source: &'a str) ->
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let label = diagnostic.expected.as_deref().filter(|text| text.chars().count() <= LABEL_CHARS_MAX);
-    let mut group = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code).elements(
-        snippet(diagnostic, label, file_name, source).into_iter().collect::<Vec<_>>(),
-    );
+    let expected = diagnostic.expected.as_deref().map(|text| format!("expected {text}"));
+    let (label, note) = match expected {
+        Some(text) if text.chars().count() > LABEL_CHARS_MAX => (None, Some(text)),
+        short => (short, None),
+    };
+    let mut group = level
+        .primary_title(diagnostic.message.as_str())
+        .id(diagnostic.code)
+        .elements(snippet(diagnostic, label, file_name, source).into_iter().collect::<Vec<_>>());
     if group.is_empty() || too_long(&diagnostic.span, source) {
         group = group.element(
-            Origin::path(file_name)
-                .line(diagnostic.span.line as usize)
-                .char_column(diagnostic.span.column as usize),
+            Origin::path(file_name).line(diagnostic.span.line as usize).char_column(diagnostic.span.column as usize),
         );
     }
-    if let Some(expected) = diagnostic.expected.as_deref().filter(|_| label.is_none()) {
-        group = group.element(Level::NOTE.message(expected));
+    if let Some(note) = note {
+        group = group.element(Level::NOTE.message(note));
     }
     if let Some(suggestion) = &diagnostic.suggestion {
         group = group.element(Level::HELP.message(suggestion.as_str()));
@@ -49,7 +52,7 @@ fn group<'a>(diagnostic: &'a Diagnostic, file_name: &'a str, source: &'a str) ->
 /// The line of the place, and that of the second place when there is one.
 fn snippet<'a>(
     diagnostic: &'a Diagnostic,
-    label: Option<&'a str>,
+    label: Option<String>,
     file_name: &'a str,
     source: &'a str,
 ) -> Option<Snippet<'a, annotate_snippets::Annotation<'a>>> {

@@ -2,6 +2,8 @@
 
 /// Candidates and words are names; anything longer is not a typo of one, and the table stays small.
 const NAME_BYTES_MAX: usize = 80;
+/// A suggestion is a courtesy: a file with thousands of names and thousands of typos must not take minutes.
+const CANDIDATES_MAX: usize = 200;
 
 /// The candidate nearest to `word`, if it is near enough to be what was meant.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -12,6 +14,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     let allowed = (wanted.len() / 3).max(1);
     candidates
         .into_iter()
+        .take(CANDIDATES_MAX)
         .filter(|candidate| candidate.len() <= NAME_BYTES_MAX)
         .map(|candidate| (distance(&wanted, &fold(candidate)), candidate))
         .filter(|(distance, _)| *distance <= allowed)

@@ -3,6 +3,9 @@
 use semel_expr::{References, SyntaxError, Template};
 use std::ops::Range;
 
+/// How far after a root the parts of its path are looked at.
+const PATH_BYTES_MAX: usize = 200;
+
 /// Parses a template and tells what it refers to.
 pub(crate) fn parse(text: &str) -> Result<References, SyntaxError> {
     Template::parse(text).map(|template| template.references())
@@ -81,10 +84,19 @@ fn path(text: &str, root_at: Range<usize>) -> Path {
         }
         _ => None,
     };
-    let tail = &text[root_at.end..];
-    let tail = tail.find([' ', '|', '}', ')', ',']).map_or(tail, |end| &tail[..end]);
+    let tail = path_tail(&text[root_at.end..]);
     let reaches_outputs = tail.contains(".outputs") || tail.contains("'outputs'") || tail.contains("\"outputs\"");
     Path { root, root_at, member, reaches_outputs }
+}
+
+/// What follows a root, as far as it can belong to the same path. Bounded, or a text of many roots would be read
+/// once for each of them.
+fn path_tail(text: &str) -> &str {
+    let end = text
+        .char_indices()
+        .find(|(at, c)| *at >= PATH_BYTES_MAX || matches!(c, ' ' | '|' | '}' | ')' | ','))
+        .map_or(text.len(), |(at, _)| at);
+    &text[..end]
 }
 
 fn is_word_start(byte: u8) -> bool {

@@ -1,7 +1,7 @@
 //! `effect:` and `on_doubt:` of a task.
 
-use super::fields::{Fields, Names};
 use super::Context;
+use super::fields::{Fields, Names};
 use crate::codes;
 use crate::diagnostic::Finding;
 use crate::yaml::Node;

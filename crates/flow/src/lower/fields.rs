@@ -59,7 +59,7 @@ impl<'a> Context<'a> {
     pub fn fields(&mut self, node: &'a Node, names: Names) -> Option<Fields<'a>> {
         let fields = self.map(node, names.what)?;
         for entry in fields.entries {
-            self.check_name(entry, names);
+            self.check_name(&fields, entry, names);
         }
         Some(fields)
     }
@@ -76,7 +76,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn check_name(&mut self, entry: &Entry, names: Names) {
+    fn check_name(&mut self, fields: &Fields<'a>, entry: &Entry, names: Names) {
         let key = entry.key.as_str();
         if names.all().any(|name| name == key) {
             return;
@@ -88,9 +88,13 @@ impl<'a> Context<'a> {
         }
         let message = format!("{} has no field `{key}`", names.what);
         let allowed: Vec<&str> = names.all().collect();
+        let near = suggest::nearest(key, allowed.iter().copied());
+        if let Some(name) = near {
+            self.misspelt.insert((fields.node.at.start, name.to_owned()));
+        }
         let finding = Finding::error(codes::UNKNOWN_FIELD, entry.key_at.clone(), message)
             .expected(format!("one of: {}", allowed.join(", ")))
-            .maybe_suggest(suggest::did_you_mean(key, allowed.iter().copied()));
+            .maybe_suggest(near.map(|name| format!("did you mean `{name}`?")));
         self.report(finding);
     }
 
@@ -101,8 +105,15 @@ impl<'a> Context<'a> {
         }
         match fields.entry(name) {
             Some(entry) => self.error(codes::MISSING_FIELD, &entry.key_at, format!("`{name}` has no value")),
-            None => self.error(codes::MISSING_FIELD, &fields.place(), format!("{what} needs `{name}`")),
+            None => self.missing(fields, what, name),
         }
         None
+    }
+
+    /// Reports a field that is not there, unless a misspelt one stands for it.
+    pub fn missing(&mut self, fields: &Fields<'a>, what: &str, name: &str) {
+        if !self.misspelt.contains(&(fields.node.at.start, name.to_owned())) {
+            self.error(codes::MISSING_FIELD, &fields.place(), format!("{what} needs `{name}`"));
+        }
     }
 }

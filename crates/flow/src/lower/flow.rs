@@ -4,7 +4,6 @@ use super::fields::{Fields, Names};
 use super::ids::NAMESPACE;
 use super::labels::Owner;
 use super::{Context, Moment};
-use crate::codes;
 use crate::yaml::Node;
 use semel_core::FlowRef;
 use semel_core::ir::{Flow, IR_VERSION, Task};
@@ -21,15 +20,41 @@ const NAMES: Names = Names {
     what: "a flow",
     allowed: &[
         &[
-            "id", "namespace", "description", "labels", "inputs", "variables", "tasks", "errors", "finally", "outputs",
-            "triggers", "concurrency", "retry", "disabled", "idempotency", "lane",
+            "id",
+            "namespace",
+            "description",
+            "labels",
+            "inputs",
+            "variables",
+            "tasks",
+            "errors",
+            "finally",
+            "outputs",
+            "triggers",
+            "concurrency",
+            "retry",
+            "disabled",
+            "idempotency",
+            "lane",
         ],
         // Written by exports of other servers; they say nothing about what the flow does.
         &["revision", "tenantId", "deleted"],
     ],
     not_built: &[
-        "afterExecution", "pluginDefaults", "taskDefaults", "sla", "checks", "workerGroup", "listeners", "conditions",
-        "stopAfter", "taskCache", "logToFile", "assets", "updated", "source",
+        "afterExecution",
+        "pluginDefaults",
+        "taskDefaults",
+        "sla",
+        "checks",
+        "workerGroup",
+        "listeners",
+        "conditions",
+        "stopAfter",
+        "taskCache",
+        "logToFile",
+        "assets",
+        "updated",
+        "source",
     ],
 };
 
@@ -71,7 +96,7 @@ pub(crate) fn flow<'a>(context: &mut Context<'a>, root: &'a Node) -> Option<Flow
 fn top_tasks<'a>(context: &mut Context<'a>, fields: &Fields<'a>) -> Vec<Task> {
     match fields.entry("tasks") {
         None => {
-            context.error(codes::MISSING_FIELD, &fields.place(), "a flow needs `tasks`");
+            context.missing(fields, "a flow", "tasks");
             Vec::new()
         }
         Some(entry) => context.task_list(entry, "tasks"),

@@ -14,8 +14,20 @@ use semel_core::ir::{IdempotencySpec, KeyScope};
 const NAMES: Names = Names {
     what: "`idempotency`",
     allowed: &[&[
-        "key", "scope", "preset", "live", "done", "failed", "cancelled", "mismatch", "window", "late", "require_key",
-        "doors", "strict", "expire_live",
+        "key",
+        "scope",
+        "preset",
+        "live",
+        "done",
+        "failed",
+        "cancelled",
+        "mismatch",
+        "window",
+        "late",
+        "require_key",
+        "doors",
+        "strict",
+        "expire_live",
     ]],
     not_built: &[],
 };
@@ -24,11 +36,33 @@ const ENDED: &[&str] = &["resume", "rerun", "replay", "reject"];
 
 /// The words of [`PresetName`], in its order.
 pub(crate) const PRESETS: &[&str] = &[
-    "semel", "trigger", "ietf", "stripe_v1", "stripe_v2", "conductor_fail", "conductor_return_existing",
-    "conductor_fail_on_running", "temporal_allow_duplicate", "temporal_failed_only", "temporal_reject",
-    "temporal_use_existing", "restate_call", "restate_workflow", "dbos_id", "dbos_dedup", "inngest",
-    "inngest_singleton", "trigger_dev", "step_functions", "lambda_durable", "powertools", "hatchet_ttl",
-    "hatchet_status", "breyta_keyed", "kestra_guard", "outbox_consumer",
+    "semel",
+    "trigger",
+    "ietf",
+    "stripe_v1",
+    "stripe_v2",
+    "conductor_fail",
+    "conductor_return_existing",
+    "conductor_fail_on_running",
+    "temporal_allow_duplicate",
+    "temporal_failed_only",
+    "temporal_reject",
+    "temporal_use_existing",
+    "restate_call",
+    "restate_workflow",
+    "dbos_id",
+    "dbos_dedup",
+    "inngest",
+    "inngest_singleton",
+    "trigger_dev",
+    "step_functions",
+    "lambda_durable",
+    "powertools",
+    "hatchet_ttl",
+    "hatchet_status",
+    "breyta_keyed",
+    "kestra_guard",
+    "outbox_consumer",
 ];
 
 impl<'a> Context<'a> {
@@ -151,7 +185,8 @@ mod tests {
     #[test]
     fn every_preset_word_is_a_preset() {
         for word in PRESETS {
-            let preset: PresetName = serde_json::from_value((*word).into()).unwrap_or_else(|error| panic!("{word}: {error}"));
+            let preset: PresetName =
+                serde_json::from_value((*word).into()).unwrap_or_else(|error| panic!("{word}: {error}"));
             assert_eq!(serde_json::to_value(preset).ok(), Some((*word).into()));
         }
     }

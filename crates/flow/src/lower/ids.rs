@@ -46,9 +46,8 @@ pub(crate) const INPUT_ID: Rule = Rule { what: "input id", ..FLOW_ID };
 pub(crate) const GROUP: Rule = Rule { what: "group name", ..FLOW_ID };
 
 /// Flow ids that are also words of the HTTP routes.
-const RESERVED: &[&str] = &[
-    "pause", "resume", "force-run", "change-status", "kill", "executions", "search", "source", "disable", "enable",
-];
+const RESERVED: &[&str] =
+    &["pause", "resume", "force-run", "change-status", "kill", "executions", "search", "source", "disable", "enable"];
 
 impl Rule {
     pub fn holds(&self, id: &str) -> bool {
@@ -88,7 +87,8 @@ impl<'a> Context<'a> {
 fn repair(text: &str, rule: Rule) -> Option<String> {
     let lower = rule.what == NAMESPACE.what;
     let text = if lower { text.to_lowercase() } else { text.to_owned() };
-    let fixed: String = text.trim().chars().map(|c| if (rule.rest)(c) { c } else { '_' }).take(rule.chars_max).collect();
+    let fixed: String =
+        text.trim().chars().map(|c| if (rule.rest)(c) { c } else { '_' }).take(rule.chars_max).collect();
     let fixed = fixed.trim_start_matches(|c| !(rule.first)(c));
     rule.holds(fixed).then(|| fixed.to_owned())
 }

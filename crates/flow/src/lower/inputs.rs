@@ -23,9 +23,25 @@ const OUTPUT: Names = Names {
 };
 
 const TYPES: &[&str] = &[
-    "STRING", "INT", "FLOAT", "BOOL", "SELECT", "MULTISELECT", "DATETIME", "DATE", "TIME", "DURATION", "JSON", "YAML",
-    "URI", "SECRET", "ARRAY", "EMAIL", "ENUM", "BOOLEAN", "FILE", "FORM",
+    "STRING",
+    "INT",
+    "FLOAT",
+    "BOOL",
+    "SELECT",
+    "MULTISELECT",
+    "DATETIME",
+    "DATE",
+    "TIME",
+    "DURATION",
+    "JSON",
+    "YAML",
+    "URI",
+    "SECRET",
+    "ARRAY",
+    "EMAIL",
 ];
+/// Old names, and types of Kestra that this build does not have.
+const OTHER_TYPES: &[&str] = &["ENUM", "BOOLEAN", "FILE", "FORM"];
 
 /// Longest pattern that is compiled; the regex engine itself bounds the size of what comes out.
 const REGEX_CHARS_MAX: usize = 1_000;
@@ -78,6 +94,7 @@ impl<'a> Context<'a> {
             let optional = raw.get("defaults").is_some()
                 || raw.get("required").and_then(|node| node.to_json().as_bool()) == Some(false);
             self.inputs.insert(id.clone(), !optional);
+            self.input_roots.insert(id.split('.').next().unwrap_or_default().to_owned());
         }
         let (id, input_type) = (id?, input_type?);
         let what = format!("an input of type {}", word(input_type));
@@ -109,7 +126,9 @@ impl<'a> Context<'a> {
     }
 
     fn input_type(&mut self, node: &'a Node, name: &str) -> Option<InputType> {
-        match self.word(node, name, TYPES)? {
+        let text = self.literal(node, name)?;
+        let other = OTHER_TYPES.iter().find(|word| word.eq_ignore_ascii_case(text)).copied();
+        match other.or_else(|| self.word(node, name, TYPES))? {
             "ENUM" => Some(InputType::Select),
             "BOOLEAN" => Some(InputType::Bool),
             kind @ ("FILE" | "FORM") => {
@@ -180,7 +199,8 @@ impl<'a> Context<'a> {
             return;
         }
         if let Err(why) = fits(&node.to_json(), input) {
-            let message = format!("the default of `{}` does not fit its type {}: {why}", input.id, word(input.input_type));
+            let message =
+                format!("the default of `{}` does not fit its type {}: {why}", input.id, word(input.input_type));
             self.error(codes::BAD_DEFAULT, &node.at, message);
         }
     }
@@ -222,10 +242,7 @@ fn date_text(text: &str, input_type: InputType) -> Result<(), &'static str> {
     match input_type {
         InputType::Date => text.parse::<jiff::civil::Date>().map(|_| ()).map_err(|_| "a date such as 2026-01-31"),
         InputType::Time => text.parse::<jiff::civil::Time>().map(|_| ()).map_err(|_| "a time such as 13:30:00"),
-        _ => text
-            .parse::<jiff::Timestamp>()
-            .map(|_| ())
-            .map_err(|_| "an instant such as 2026-01-31T13:30:00Z"),
+        _ => text.parse::<jiff::Timestamp>().map(|_| ()).map_err(|_| "an instant such as 2026-01-31T13:30:00Z"),
     }
 }
 
@@ -284,7 +301,8 @@ fn json_list(text: Option<&str>) -> bool {
 }
 
 fn is_email(text: &str) -> bool {
-    text.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.') && !host.contains(['@', ' ']))
+    text.split_once('@')
+        .is_some_and(|(name, host)| !name.is_empty() && host.contains('.') && !host.contains(['@', ' ']))
 }
 
 fn one_of(value: &Json, input: &InputDef) -> Result<(), String> {

@@ -117,8 +117,7 @@ impl<'a> Context<'a> {
 
     fn coalesce(&mut self, node: &'a Node) -> Option<Busy> {
         let fields = self.fields(node, COALESCE)?;
-        let quiet_ms =
-            fields.get("quiet").map_or(Some(QUIET_MS), |node| self.positive_duration(node, "quiet"))?;
+        let quiet_ms = fields.get("quiet").map_or(Some(QUIET_MS), |node| self.positive_duration(node, "quiet"))?;
         let max_ms = match fields.get("max") {
             Some(node) => self.positive_duration(node, "max")?,
             None => COALESCE_MAX_MS.max(quiet_ms),

@@ -36,7 +36,9 @@ impl<'a> Context<'a> {
         match kind {
             FieldKind::Text => self.template(node, name).map(Json::String),
             FieldKind::TextOrList => match node.items() {
-                Some(items) => Some(items.iter().filter_map(|item| self.template(item, name)).map(Json::String).collect()),
+                Some(items) => {
+                    Some(items.iter().filter_map(|item| self.template(item, name)).map(Json::String).collect())
+                }
                 None => self.template(node, name).map(Json::String),
             },
             FieldKind::Any => Some(self.tree(node)),

@@ -21,7 +21,7 @@ mod triggers;
 mod values;
 
 use crate::codes;
-use crate::diagnostic::Finding;
+use crate::diagnostic::{Finding, Severity};
 use crate::source::Source;
 use crate::templates;
 use crate::yaml::{Node, Value};
@@ -30,7 +30,11 @@ use semel_core::FlowRef;
 use semel_core::ir::Catalog;
 use semel_core::limits::Limits;
 use semel_expr::References;
+use std::collections::HashSet;
 use std::ops::Range;
+
+/// How many errors, and how many warnings, are kept. A few of them are shown in the end.
+const FINDINGS_MAX: usize = 500;
 
 /// When an expression is evaluated, hence what it can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +73,18 @@ pub(crate) struct Context<'a> {
     pub catalog: &'a dyn Catalog,
     pub limits: &'a Limits,
     pub findings: Vec<Finding>,
+    /// Findings beyond [`FINDINGS_MAX`] of their severity, which are only counted.
+    pub dropped: usize,
+    counts: [usize; 2],
     pub templates: Vec<TemplateUse<'a>>,
     pub tasks: IndexMap<String, TaskPlace>,
     /// Declared inputs, and whether a run needs somebody to give a value.
     pub inputs: IndexMap<String, bool>,
+    /// First parts of the declared names: `a` of `a.b`.
+    pub input_roots: HashSet<String>,
     pub subflows: Vec<StaticSubflow>,
+    /// Fields that were misspelt, by the place of their map: their absence is not reported a second time.
+    pub misspelt: HashSet<(usize, String)>,
     pub moment: Moment,
     /// Whether what is being read runs only sometimes.
     pub conditional: bool,
@@ -88,10 +99,14 @@ impl<'a> Context<'a> {
             catalog,
             limits,
             findings: Vec::new(),
+            dropped: 0,
+            counts: [0; 2],
             templates: Vec::new(),
             tasks: IndexMap::new(),
             inputs: IndexMap::new(),
+            input_roots: HashSet::new(),
             subflows: Vec::new(),
+            misspelt: HashSet::new(),
             moment: Moment::Whole,
             conditional: false,
             own: FlowRef::new("", ""),
@@ -99,7 +114,18 @@ impl<'a> Context<'a> {
     }
 
     pub fn report(&mut self, finding: Finding) {
-        self.findings.push(finding);
+        let count = &mut self.counts[finding.severity as usize];
+        if *count < FINDINGS_MAX {
+            *count += 1;
+            self.findings.push(finding);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Whether further errors would only be counted.
+    pub fn is_full(&self) -> bool {
+        self.counts[Severity::Error as usize] >= FINDINGS_MAX
     }
 
     pub fn error(&mut self, code: &'static str, at: &Range<usize>, message: impl Into<String>) {

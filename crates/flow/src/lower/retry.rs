@@ -7,8 +7,7 @@ use crate::diagnostic::Finding;
 use crate::yaml::Node;
 use semel_core::ir::{Retry, RetrySchedule};
 
-const COMMON: &[&str] =
-    &["type", "maxAttempts", "maxAttempt", "maxDuration", "warningOnRetry", "behavior"];
+const COMMON: &[&str] = &["type", "maxAttempts", "maxAttempt", "maxDuration", "warningOnRetry", "behavior"];
 const TYPES: &[&str] = &["constant", "exponential", "random"];
 
 impl<'a> Context<'a> {
@@ -33,8 +32,7 @@ impl<'a> Context<'a> {
         };
         self.retry_behavior(&fields, level);
         let max_attempts = self.max_attempts(&fields);
-        let max_duration_ms =
-            fields.get("maxDuration").and_then(|node| self.positive_duration(node, "maxDuration"));
+        let max_duration_ms = fields.get("maxDuration").and_then(|node| self.positive_duration(node, "maxDuration"));
         let warning_on_retry =
             fields.get("warningOnRetry").and_then(|node| self.bool(node, "warningOnRetry")).unwrap_or(false);
         Some(Retry { schedule: schedule?, max_attempts, max_duration_ms, warning_on_retry })

@@ -30,9 +30,8 @@ const PREFIXES: &[&str] = &["io.kestra.plugin.core.flow.", "io.kestra.core.tasks
 
 impl Shape {
     /// The names to suggest.
-    pub const NAMES: &[&str] = &[
-        "flow.Sequential", "flow.Parallel", "flow.If", "flow.Switch", "flow.ForEach", "flow.Sleep", "flow.Subflow",
-    ];
+    pub const NAMES: &[&str] =
+        &["flow.Sequential", "flow.Parallel", "flow.If", "flow.Switch", "flow.ForEach", "flow.Sleep", "flow.Subflow"];
 
     pub fn named(type_name: &str) -> Option<Shape> {
         let name = PREFIXES.iter().find_map(|prefix| type_name.strip_prefix(prefix))?;
@@ -105,7 +104,7 @@ impl<'a> Context<'a> {
         match fields.entry(name) {
             Some(entry) => Some(self.task_list(entry, name)),
             None => {
-                self.error(codes::MISSING_FIELD, &fields.place(), format!("{what} needs `{name}`"));
+                self.missing(fields, what, name);
                 None
             }
         }
@@ -163,7 +162,7 @@ impl<'a> Context<'a> {
                     self.error(codes::EMPTY_TASKS, &fields.key_at("cases"), "`cases` holds no case");
                 }
             }
-            None => self.error(codes::MISSING_FIELD, &fields.key_at("cases"), "flow.Switch needs `cases`"),
+            None => self.missing(fields, "flow.Switch", "cases"),
         }
         let defaults = fields.entry("defaults").map(|_| self.optional_tasks(fields, "defaults"));
         let errors = self.optional_tasks(fields, "errors");

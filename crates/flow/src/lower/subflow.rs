@@ -10,10 +10,25 @@ use semel_core::ir::SubflowSpec;
 use serde_json::Value as Json;
 
 pub(crate) const FIELDS: &[&str] = &[
-    "namespace", "flowId", "revision", "inputs", "labels", "inheritLabels", "wait", "transmitFailed", "idempotencyKey",
+    "namespace",
+    "flowId",
+    "revision",
+    "inputs",
+    "labels",
+    "inheritLabels",
+    "wait",
+    "transmitFailed",
+    "idempotencyKey",
 ];
 pub(crate) const NOT_BUILT: &[&str] = &[
-    "scheduleDate", "restartBehavior", "outputs", "workerGroup", "logToFile", "taskCache", "version", "assets",
+    "scheduleDate",
+    "restartBehavior",
+    "outputs",
+    "workerGroup",
+    "logToFile",
+    "taskCache",
+    "version",
+    "assets",
     "conditions",
 ];
 

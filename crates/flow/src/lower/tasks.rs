@@ -14,8 +14,19 @@ use semel_core::ir::{EffectSpec, Task, TaskKind, TaskSpec};
 
 /// Properties of every task.
 pub(crate) const COMMON: &[&str] = &[
-    "id", "type", "description", "retry", "timeout", "disabled", "runIf", "allowFailure", "allowWarning", "logLevel",
-    "effect", "on_doubt", "onDoubt",
+    "id",
+    "type",
+    "description",
+    "retry",
+    "timeout",
+    "disabled",
+    "runIf",
+    "allowFailure",
+    "allowWarning",
+    "logLevel",
+    "effect",
+    "on_doubt",
+    "onDoubt",
 ];
 /// Properties of every task in Kestra that this build does not have.
 pub(crate) const NOT_BUILT: &[&str] = &["workerGroup", "logToFile", "taskCache", "version", "assets", "conditions"];
@@ -54,7 +65,8 @@ impl<'a> Context<'a> {
         let id = self.required(&raw, "a task", "id").and_then(|node| self.task_id(node, order));
         let type_node = self.required(&raw, "a task", "type");
         let kind = type_node.and_then(|node| self.task_type(node));
-        let conditional = raw.get("runIf").is_some() || raw.get("disabled").is_some();
+        let disabled = raw.get("disabled").is_some_and(|node| node.to_json() == true);
+        let conditional = raw.get("runIf").is_some() || disabled;
         self.during(Moment::Task(order), |context| {
             context.sometimes(conditional, |context| match kind? {
                 Kind::Structural(shape) => context.structural_task(id, node, shape),
@@ -85,12 +97,14 @@ impl<'a> Context<'a> {
         if let Some(spec) = catalog.find(text) {
             return Some(Kind::Leaf(spec));
         }
-        let known: Vec<&str> = Shape::NAMES.iter().copied().chain(catalog.specs().iter().map(|spec| spec.name)).collect();
+        let known: Vec<&str> =
+            Shape::NAMES.iter().copied().chain(catalog.specs().iter().map(|spec| spec.name)).collect();
         let short_name = text.strip_prefix("io.kestra.plugin.core.").unwrap_or(text);
         // Someone who writes `Log` or `log` means the one type with that last part.
-        let tail = known.iter().copied().find(|name| {
-            name.rsplit('.').next().is_some_and(|tail| tail.eq_ignore_ascii_case(short_name))
-        });
+        let tail = known
+            .iter()
+            .copied()
+            .find(|name| name.rsplit('.').next().is_some_and(|tail| tail.eq_ignore_ascii_case(short_name)));
         let near = suggest::nearest(short_name, known.iter().copied()).or(tail);
         let message = match text.starts_with("io.kestra.") && near.is_none() {
             true => format!("this build has no task type `{}` of Kestra", short(text)),

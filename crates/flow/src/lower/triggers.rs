@@ -14,25 +14,44 @@ use indexmap::IndexMap;
 use jiff::tz::TimeZone;
 use semel_core::ir::{RecoverMissed, SignatureScheme, SignatureSpec, Trigger, TriggerKind};
 use serde_json::Value as Json;
+use std::collections::HashSet;
+use std::ops::Range;
 
 const COMMON: &[&str] = &["id", "type", "description", "disabled", "inputs", "labels"];
 const NOT_BUILT: &[&str] = &[
-    "conditions", "stopAfter", "allowConcurrent", "logLevel", "workerGroup", "preconditions", "when", "dependsOn",
-    "window", "version", "responseContentType", "responseCode", "scheduleConditions", "backfill", "logToFile",
-    "failOnTriggerError", "recoverLateSchedules", "fetchType",
+    "conditions",
+    "stopAfter",
+    "allowConcurrent",
+    "logLevel",
+    "workerGroup",
+    "preconditions",
+    "when",
+    "dependsOn",
+    "window",
+    "version",
+    "responseContentType",
+    "responseCode",
+    "scheduleConditions",
+    "backfill",
+    "logToFile",
+    "failOnTriggerError",
+    "recoverLateSchedules",
+    "fetchType",
 ];
 const WEBHOOK: &[&str] = &["key", "wait", "returnOutputs", "signature"];
 const SCHEDULE: &[&str] = &["cron", "timezone", "withSeconds", "recoverMissedSchedules", "lateMaximumDelay"];
-const SIGNATURE: Names = Names {
-    what: "`signature`",
-    allowed: &[&["scheme", "secret", "secrets", "header", "tolerance"]],
-    not_built: &[],
-};
+const SIGNATURE: Names =
+    Names { what: "`signature`", allowed: &[&["scheme", "secret", "secrets", "header", "tolerance"]], not_built: &[] };
 const TYPES: &[&str] = &["trigger.Webhook", "trigger.Schedule"];
 const PREFIXES: &[&str] = &["io.kestra.plugin.core.", "io.kestra.core.models."];
 /// What Kestra allows for the secret part of a webhook URL.
 const KEY_CHARS_MAX: usize = 256;
 const TOLERANCE_MS: i64 = 5 * 60_000;
+
+/// `a` of the nested input `a.b`.
+fn first_part(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
 
 impl<'a> Context<'a> {
     pub fn triggers(&mut self, node: &'a Node) -> Vec<Trigger> {
@@ -69,7 +88,8 @@ impl<'a> Context<'a> {
         let short_name = short_name.replace("triggers.types.", "trigger.");
         let found = TYPES.iter().find(|name| **name == short_name).copied();
         if found.is_none() {
-            let near = suggest::nearest(&short_name, TYPES.iter().copied()).map(|name| format!("did you mean `{name}`?"));
+            let near =
+                suggest::nearest(&short_name, TYPES.iter().copied()).map(|name| format!("did you mean `{name}`?"));
             let finding =
                 Finding::error(codes::UNKNOWN_TYPE, node.at.clone(), format!("no trigger type `{}`", short(text)));
             self.report(finding.expected(format!("one of: {}", TYPES.join(", "))).maybe_suggest(near));
@@ -85,11 +105,11 @@ impl<'a> Context<'a> {
                 inputs.insert(entry.key.clone(), self.tree(&entry.value));
             }
         }
-        let first = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
-        let given: Vec<String> = inputs.keys().map(|name| first(name)).collect();
-        let needed = self.inputs.iter().find(|(name, needed)| **needed && !given.contains(&first(name)));
+        let given: HashSet<&str> = inputs.keys().map(|name| first_part(name)).collect();
+        let needed = self.inputs.iter().find(|(name, needed)| **needed && !given.contains(first_part(name)));
         if let Some((name, _)) = needed.filter(|_| !disabled) {
-            let message = format!("this trigger sets no value for the required input `{name}`, so its runs will be refused");
+            let message =
+                format!("this trigger sets no value for the required input `{name}`, so its runs will be refused");
             let finding = Finding::warning(codes::MISSING_INPUT, fields.place(), message);
             self.report(finding.suggest("set it under the trigger's `inputs`, or give the input a default"));
         }
@@ -97,12 +117,11 @@ impl<'a> Context<'a> {
     }
 
     /// Reports an input name that the flow does not declare.
-    pub fn declared_input(&mut self, name: &str, at: &std::ops::Range<usize>) {
-        let first = |name: &str| name.split('.').next().unwrap_or("").to_owned();
-        let declared = self.inputs.keys().any(|input| input == name || first(input) == first(name));
-        if !declared {
+    pub fn declared_input(&mut self, name: &str, at: &Range<usize>) {
+        if !self.input_roots.contains(first_part(name)) && !self.is_full() {
             let near = suggest::did_you_mean(name, self.inputs.keys().map(String::as_str));
-            let finding = Finding::error(codes::UNKNOWN_INPUT, at.clone(), format!("the flow has no input `{}`", short(name)));
+            let finding =
+                Finding::error(codes::UNKNOWN_INPUT, at.clone(), format!("the flow has no input `{}`", short(name)));
             let finding = match self.inputs.is_empty() {
                 true => finding.suggest("the flow declares no inputs"),
                 false => finding.maybe_suggest(near),
@@ -176,15 +195,12 @@ impl<'a> Context<'a> {
 
     fn schedule(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {
         let with_seconds = self.flag(fields, "withSeconds", false);
-        let (timezone, zone) = match fields.get("timezone") {
-            None => (Some("UTC".to_owned()), TimeZone::UTC),
-            Some(node) => match self.timezone(node) {
-                Some((name, zone)) => (Some(name), zone),
-                None => (None, TimeZone::UTC),
-            },
+        let timezone = match fields.get("timezone") {
+            None => Some("UTC".to_owned()),
+            Some(node) => self.timezone(node),
         };
         let cron = self.required(fields, "trigger.Schedule", "cron");
-        let cron = cron.and_then(|node| self.cron(node, with_seconds, zone));
+        let cron = cron.and_then(|node| self.cron(node, with_seconds));
         let recover: RecoverMissed = match fields.get("recoverMissedSchedules") {
             Some(node) => self.choice(node, "recoverMissedSchedules", &["ALL", "LAST", "NONE"])?,
             None => RecoverMissed::All,
@@ -194,12 +210,12 @@ impl<'a> Context<'a> {
         Some(TriggerKind::Schedule { cron: cron?, timezone: timezone?, with_seconds, recover, late_max_ms })
     }
 
-    fn timezone(&mut self, node: &'a Node) -> Option<(String, TimeZone)> {
+    fn timezone(&mut self, node: &'a Node) -> Option<String> {
         let text = self.literal(node, "timezone")?;
         if let Ok(zone) = TimeZone::get(text)
             && zone.iana_name().is_some()
         {
-            return Some((text.to_owned(), zone));
+            return Some(text.to_owned());
         }
         let finding =
             Finding::error(codes::BAD_TIMEZONE, node.at.clone(), format!("`{}` is not a time zone", short(text)));
@@ -207,10 +223,10 @@ impl<'a> Context<'a> {
         None
     }
 
-    fn cron(&mut self, node: &'a Node, with_seconds: bool, zone: TimeZone) -> Option<String> {
+    fn cron(&mut self, node: &'a Node, with_seconds: bool) -> Option<String> {
         let text = self.literal(node, "cron")?;
         match cron::parse_cron(text, with_seconds) {
-            Ok(parsed) if cron::ever_fires(&parsed, zone) => Some(text.trim().to_owned()),
+            Ok(parsed) if cron::ever_fires(&parsed) => Some(text.trim().to_owned()),
             Ok(_) => {
                 let message = format!("`{}` never fires", short(text));
                 self.error(codes::BAD_CRON, &node.at, message);

@@ -72,22 +72,28 @@ impl Scalar {
 
     /// The place in the file of a range of bytes of the text. `at` is the scalar's own place.
     pub fn locate(&self, file: &str, at: &Range<usize>, range: Range<usize>) -> Range<usize> {
-        let raw = file.get(at.clone()).unwrap_or("");
+        // Where the raw text begins: after the quote, or with the line on which a block's first text stands.
+        let base = match self.style {
+            Style::Plain => at.start,
+            Style::Single | Style::Double => at.start + 1,
+            Style::Literal | Style::Folded => {
+                file.get(..at.start).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1)
+            }
+        };
+        let raw = file.get(base..at.end).unwrap_or("");
         let map = match self.style {
-            Style::Plain => flow_map(raw, self.style),
-            Style::Single | Style::Double => flow_map(raw.get(1..).unwrap_or(""), self.style),
+            Style::Plain | Style::Single | Style::Double => flow_map(raw, self.style),
             Style::Literal | Style::Folded => block_map(raw, &self.text),
         };
-        let skip = usize::from(matches!(self.style, Style::Single | Style::Double));
         let find = |offset: usize| {
             let last = map.partition_point(|(text, _)| *text <= offset);
             match last.checked_sub(1).map(|index| map[index]) {
                 // Between two known characters the text runs in step with the file.
-                Some((text, raw)) => at.start + skip + raw + (offset - text),
+                Some((text, raw)) => base + raw + (offset - text),
                 None => at.start,
             }
         };
-        let start = find(range.start).min(at.end);
+        let start = find(range.start).clamp(at.start, at.end.max(at.start));
         let end = find(range.end).clamp(start, at.end.max(start));
         start..end
     }
@@ -139,7 +145,8 @@ fn escape_width(rest: &mut std::iter::Peekable<std::str::CharIndices<'_>>) -> us
         Some('P') => return '\u{2029}'.len_utf8(),
         _ => return 1,
     };
-    let hex: String = std::iter::from_fn(|| rest.next_if(|(_, c)| c.is_ascii_hexdigit()).map(|(_, c)| c)).take(digits).collect();
+    let hex: String =
+        std::iter::from_fn(|| rest.next_if(|(_, c)| c.is_ascii_hexdigit()).map(|(_, c)| c)).take(digits).collect();
     u32::from_str_radix(&hex, 16).ok().and_then(char::from_u32).map_or(1, char::len_utf8)
 }
 
@@ -155,7 +162,6 @@ fn block_map(raw: &str, text: &str) -> Vec<(usize, usize)> {
             line_at += line.len();
             (at, line.trim_end_matches(['\n', '\r']))
         })
-        .skip(1)
         .collect();
     let indent = lines
         .iter()
@@ -223,7 +229,8 @@ mod tests {
         assert_eq!(resolve("0o17"), Typed::Int(15));
         assert_eq!(resolve("1e3"), Typed::Float(1000.0));
         assert_eq!(resolve(".5"), Typed::Float(0.5));
-        for text in ["yes", "no", "on", "0777", "1_000", "12:30", "2026-01-01", ".", "1e", "inf", ".nan", "0x", "1e999"] {
+        for text in ["yes", "no", "on", "0777", "1_000", "12:30", "2026-01-01", ".", "1e", "inf", ".nan", "0x", "1e999"]
+        {
             assert_eq!(resolve(text), Typed::Text, "{text}");
         }
         assert_eq!(resolve("9223372036854775808"), Typed::Text);

@@ -48,9 +48,10 @@ fn template(source: &Source, at: usize) -> Option<Finding> {
     (line.saturating_sub(1)..=line).rev().find_map(|line| {
         let range = source.line_range(line);
         let text = &source.text[range.clone()];
-        let value = text.find(": {{").map(|at| at + 2).or_else(|| {
-            text.trim_start().starts_with("- {{").then(|| text.find("{{")).flatten()
-        })?;
+        let value = text
+            .find(": {{")
+            .map(|at| at + 2)
+            .or_else(|| text.trim_start().starts_with("- {{").then(|| text.find("{{")).flatten())?;
         Some(unquoted(source, range.start + value))
     })
 }
@@ -90,7 +91,8 @@ fn quote(source: &Source, at: usize, info: &str) -> Option<Finding> {
 fn open_quote(source: &Source, line: usize) -> Option<usize> {
     let range = source.line_range(line);
     let text = &source.text[range.clone()];
-    let value = text.find(": ").map_or_else(|| text.trim_start().trim_start_matches("- "), |at| text[at + 2..].trim_start());
+    let value =
+        text.find(": ").map_or_else(|| text.trim_start().trim_start_matches("- "), |at| text[at + 2..].trim_start());
     let mark = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let mut closed = false;
     let mut escaped = false;
@@ -108,20 +110,56 @@ fn unclosed(source: &Source, at: usize) -> Finding {
 }
 
 fn indent(source: &Source, at: usize, info: &str) -> Option<Finding> {
-    let message = if info.contains("mapping values are not allowed") {
-        "a `:` is not allowed here: the line is indented too far, or a text with `: ` is not quoted"
-    } else if info.contains("did not find expected key") || info.contains("expected '-' indicator") {
+    if info.contains("mapping values are not allowed") {
+        return Some(unexpected_colon(source, at));
+    }
+    if info.contains("simple key") {
+        return Some(missing_colon(source, at));
+    }
+    let message = if info.contains("did not find expected key") || info.contains("expected '-' indicator") {
         "this line is not indented like the lines it belongs to"
     } else if info.contains("indent") {
         "the indentation of this line fits no line above it"
-    } else if info.contains("simple key") {
-        "a `:` is missing after this key"
     } else if info.contains("block sequence entries are not allowed") {
         "a list item is not allowed here: check its indentation"
+    } else if info.contains("expected ',' or '}'") {
+        "a `{` is not closed with `}`, or a `,` is missing between two fields"
+    } else if info.contains("expected ',' or ']'") {
+        "a `[` is not closed with `]`, or a `,` is missing between two items"
     } else {
         return None;
     };
     Some(Finding::error(codes::YAML_SYNTAX, here(source, at), message))
+}
+
+/// Either the line is indented too far, or a text with a colon is not quoted.
+fn unexpected_colon(source: &Source, at: usize) -> Finding {
+    let line = source.line_range(source.line_of(at));
+    let text = &source.text[line.clone()];
+    let first = line.start + (text.len() - text.trim_start().len());
+    if let Some(colon) = text.find(": ").filter(|colon| line.start + colon < at) {
+        let value = line.start + colon + 2;
+        let finding = Finding::error(codes::YAML_SYNTAX, value..line.end, "a text that contains `: ` must be quoted");
+        let quoted = source.text.get(value..line.end).unwrap_or("").trim().replace('"', "'");
+        return finding.suggest(format!("write \"{quoted}\""));
+    }
+    let finding = Finding::error(codes::YAML_SYNTAX, first..line.end, "this line is indented too far");
+    finding.suggest("fields of the same map begin in the same column")
+}
+
+/// The parser joins a key without a colon to the lines after it, so the culprit is above the line it names.
+fn missing_colon(source: &Source, at: usize) -> Finding {
+    let line = source.line_of(at);
+    let lacks = |line: &usize| {
+        let text = source.text[source.line_range(*line)].trim();
+        !text.is_empty() && !text.contains(':') && !text.starts_with('#')
+    };
+    let culprit = (line.saturating_sub(1)..=line).find(lacks).unwrap_or(line);
+    let range = source.line_range(culprit);
+    let text = &source.text[range.clone()];
+    let first = range.start + (text.len() - text.trim_start().len());
+    let at = if culprit == line { here(source, at) } else { first..range.end };
+    Finding::error(codes::YAML_SYNTAX, at, "a `:` is missing after this key").suggest("write `key: value`")
 }
 
 /// The rest of the line, or the last line with text when the parser stopped past it.

@@ -1,0 +1,209 @@
+//! Flows that must compile, and what they compile to.
+
+use crate::{accept, tasks, with};
+use semel_core::admission::{Busy, Window, WindowFrom};
+use semel_core::ir::{KeyScope, Task, TaskKind, TriggerKind};
+
+/// The guarded payment flow of Kestra's guide to duplicate executions, as its users have it.
+const GUARDED: &str = r#"id: payment_flow_guarded
+namespace: company.team
+
+inputs:
+  - id: idempotencyKey
+    type: STRING
+
+tasks:
+  - id: check_existing
+    type: io.kestra.plugin.core.http.Request
+    uri: "http://localhost:8080/api/v1/{{ kv('KESTRA_TENANT') }}/executions/search?filters[labels][EQUALS][system.correlationId]={{ inputs.idempotencyKey }}&filters[namespace][EQUALS]=company.team&filters[flowId][EQUALS]=payment_flow_guarded&filters[state][IN]=SUCCESS&size=1"
+    method: GET
+    headers:
+      Authorization: "Bearer {{ secret('KESTRA_API_TOKEN') }}"
+
+  - id: maybe_skip
+    type: io.kestra.plugin.core.flow.If
+    condition: "{{ not (outputs.check_existing.body contains '\"total\":0') }}"
+    then:
+      - id: skip
+        type: io.kestra.plugin.core.log.Log
+        message: "Duplicate {{ inputs.idempotencyKey }} skipped; already succeeded"
+    else:
+      - id: continue
+        type: io.kestra.plugin.core.log.Log
+        message: "First time for {{ inputs.idempotencyKey }}, proceed"
+"#;
+
+/// The webhook flow of the same guide.
+const WEBHOOK: &str = r#"id: payment_webhook
+namespace: company.team
+
+variables:
+  idem_key: "{{ trigger.headers['Idempotency-Key'] | first }}"
+
+tasks:
+  - id: set_idempotency_key
+    type: io.kestra.plugin.core.execution.Labels
+    labels:
+      idempotency.key: "{{ vars.idem_key }}"
+
+  - id: check_existing
+    type: io.kestra.plugin.core.http.Request
+    uri: "http://localhost:8080/api/v1/{{ kv('KESTRA_TENANT') }}/executions/search?filters[labels][EQUALS][idempotency.key]={{ vars.idem_key }}&filters[namespace][EQUALS]=company.team&filters[flowId][EQUALS]=payment_webhook&filters[state][IN]=SUCCESS&size=1"
+    method: GET
+    headers:
+      Authorization: "Bearer {{ secret('KESTRA_API_TOKEN') }}"
+
+  - id: maybe_skip
+    type: io.kestra.plugin.core.flow.If
+    condition: "{{ not (outputs.check_existing.body contains '\"total\":0') }}"
+    then:
+      - id: skip
+        type: io.kestra.plugin.core.log.Log
+        message: "Duplicate {{ vars.idem_key }} skipped"
+    else:
+      - id: process_payment
+        type: io.kestra.plugin.core.log.Log
+        message: "Charge payment for {{ vars.idem_key }}"
+
+triggers:
+  - id: webhook
+    type: io.kestra.plugin.core.trigger.Webhook
+    key: payment-events
+"#;
+
+#[test]
+fn the_payment_flows_compile_unchanged() {
+    for source in [GUARDED, WEBHOOK] {
+        let compiled = accept(source);
+        assert!(compiled.warnings.is_empty(), "{:?}", compiled.warnings);
+        let kept: Vec<_> = flat(&compiled.flow.tasks).into_iter().filter(|task| task.keep_output).collect();
+        assert_eq!(kept.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["check_existing"]);
+    }
+    let flow = accept(WEBHOOK).flow;
+    assert_eq!(flow.variables["idem_key"], "{{ trigger.headers['Idempotency-Key'] | first }}");
+    let TaskKind::If { condition, .. } = &flow.tasks[2].kind else { panic!("{:?}", flow.tasks[2]) };
+    assert_eq!(condition, r#"{{ not (outputs.check_existing.body contains '"total":0') }}"#);
+}
+
+fn flat(tasks: &[Task]) -> Vec<&Task> {
+    let mut all = Vec::new();
+    for task in tasks {
+        all.push(task);
+        if let TaskKind::If { then, otherwise, .. } = &task.kind {
+            all.extend(flat(then));
+            all.extend(flat(otherwise));
+        }
+    }
+    all
+}
+
+#[test]
+fn keep_output_follows_the_expressions() {
+    let kept = |second: &str| {
+        let source = tasks(&format!(
+            "  - id: a\n    type: debug.Return\n    format: x\n  - id: b\n    type: debug.Return\n    format: \"{second}\"\n"
+        ));
+        accept(&source).flow.tasks.iter().map(|task| task.keep_output).collect::<Vec<_>>()
+    };
+    assert_eq!(kept("plain"), [false, false]);
+    assert_eq!(kept("{{ outputs.a.value }}"), [true, false]);
+    assert_eq!(kept("{{ outputs['a'].value }}"), [true, false]);
+    assert_eq!(kept("{{ outputs[flow.id].value }}"), [true, true]);
+    assert_eq!(kept("{{ outputs | toJson }}"), [true, true]);
+    assert_eq!(kept("{{ parents[0].outputs }}"), [true, true]);
+    assert_eq!(kept("{{ trigger.outputs }}"), [false, false]);
+    let flow = accept(&with("outputs:\n  - id: o\n    value: \"{{ outputs.a }}\"\n")).flow;
+    assert!(flow.tasks[0].keep_output);
+}
+
+#[test]
+fn lanes() {
+    let lane = |text: &str| accept(&with(text)).flow.lane.expect("a lane");
+    assert_eq!(lane("concurrency: {limit: 2}\n").busy, Busy::Queue { max: 100_000 });
+    assert_eq!(lane("concurrency: {limit: 2}\n").limit, 2);
+    assert_eq!(lane("concurrency: {limit: 1, behavior: CANCEL}\n").busy, Busy::Cancel);
+    assert_eq!(lane("concurrency: {limit: 1, behavior: FAIL}\n").busy, Busy::Fail);
+    assert_eq!(lane("lane: {key: x}\n").limit, 1);
+    for (word, busy) in [
+        ("queue", Busy::Queue { max: 100_000 }),
+        ("replace", Busy::Replace),
+        ("coalesce", Busy::Coalesce { quiet_ms: 5_000, max_ms: 60_000 }),
+        ("deliver", Busy::Deliver),
+        ("reject", Busy::Reject),
+        ("parallel", Busy::Parallel),
+        ("{queue: {max: 10}}", Busy::Queue { max: 10 }),
+        ("{coalesce: {quiet: PT2M}}", Busy::Coalesce { quiet_ms: 120_000, max_ms: 120_000 }),
+        ("{replace: }", Busy::Replace),
+    ] {
+        assert_eq!(lane(&format!("lane: {{busy: {word}}}\n")).busy, busy, "{word}");
+    }
+}
+
+#[test]
+fn idempotency_windows_and_scopes() {
+    let block = |text: &str| {
+        accept(&with(&format!("idempotency: {{key: \"{{{{ trigger.key }}}}\", {text}}}\n")))
+            .flow
+            .idempotency
+            .expect("a block")
+    };
+    let hour = |from| Some(Window::For { from, duration_ms: 3_600_000 });
+    assert_eq!(block("window: PT1H").window, hour(WindowFrom::Completed));
+    for preset in ["trigger", "ietf", "stripe_v1"] {
+        assert_eq!(block(&format!("preset: {preset}, window: PT1H")).window, hour(WindowFrom::FirstSeen));
+    }
+    assert_eq!(block("preset: ietf, window: {from: completed, duration: PT1H}").window, hour(WindowFrom::Completed));
+    assert_eq!(block("window: forever").window, Some(Window::Forever));
+    assert_eq!(block("window: while_live").window, Some(Window::WhileLive));
+    assert_eq!(block("strict: true").window, None);
+    assert_eq!(block("scope: workspace").scope, KeyScope::Workspace);
+    assert_eq!(block("scope: \"group:a-b\"").scope, KeyScope::Group("a-b".to_owned()));
+}
+
+#[test]
+fn old_names_of_types() {
+    let source = tasks(
+        "  - id: a\n    type: io.kestra.core.tasks.flows.EachParallel\n    value: '[1]'\n    tasks: [{id: b, type: io.kestra.core.tasks.log.Log, message: x}]\n  - id: c\n    type: flow.EachSequential\n    value: [1]\n    tasks: [{id: d, type: log.Log, message: x}]\n",
+    );
+    let flow = accept(&source).flow;
+    let found: Vec<_> = flow
+        .tasks
+        .iter()
+        .map(|task| match &task.kind {
+            TaskKind::ForEach { concurrent, group, .. } => {
+                (task.type_name.as_str(), *concurrent, group.tasks[0].type_name.as_str())
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(found, [("flow.ForEach", 0, "log.Log"), ("flow.ForEach", 1, "log.Log")]);
+    let source =
+        with("triggers:\n  - id: s\n    type: io.kestra.core.models.triggers.types.Schedule\n    cron: '@daily'\n");
+    assert!(matches!(accept(&source).flow.triggers[0].kind, TriggerKind::Schedule { .. }));
+}
+
+#[test]
+fn scalars_keep_what_the_author_wrote() {
+    let flow = accept(&with("variables: {a: yes, b: 1.5, c: 0x10, d: ~, e: 12:30, f: !!str 7, g: 'null'}\n")).flow;
+    assert_eq!(
+        flow.variables,
+        serde_json::json!({"a": "yes", "b": 1.5, "c": 16, "d": null, "e": "12:30", "f": "7", "g": "null"})
+    );
+    let source = tasks(
+        "  - id: a\n    type: http.Request\n    uri: http://x\n    headers: {V: 1.10, N: }\n    retries: 3\n    options: {allowFailed: \"{{ flow.id }}\"}\n",
+    );
+    let TaskKind::Leaf { config, .. } = &accept(&source).flow.tasks[0].kind else { panic!("a leaf") };
+    assert_eq!(
+        *config,
+        serde_json::json!({"uri": "http://x", "headers": {"V": "1.10"}, "retries": 3, "options": {"allowFailed": "{{ flow.id }}"}})
+    );
+}
+
+#[test]
+fn diagnostics_as_json() {
+    let Err(found) = crate::check("id: f\nnamespace: n\ntaks: []\n") else { panic!("a typo was accepted") };
+    let json = found.last().expect("one").to_json();
+    assert_eq!(json["code"], "unknown_field");
+    assert_eq!((json["line"].as_u64(), json["column"].as_u64()), (Some(3), Some(1)));
+    assert_eq!(json["suggestion"], "did you mean `tasks`?");
+}
