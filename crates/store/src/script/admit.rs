@@ -1,0 +1,453 @@
+//! Admission: claim, lane, run and decision row in one transaction.
+
+use super::ending::{cancel_quiet_tree, tree_has_open_intents};
+use crate::rows::*;
+use crate::tx::{Result, Tx};
+use crate::work::*;
+use semel_core::admission::*;
+use semel_core::run::{By, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, Status, StepKey, TimerWhy, encode_events};
+use semel_core::{Hash16, Millis, RunId};
+use serde_json::Value as Json;
+
+/// The one timer a gathering run has.
+const QUIET_TIMER: u64 = 1;
+
+/// What the event matrix said, with what it looked at.
+struct Looked {
+    verdict: EventVerdict,
+    /// The claim's identity, after a split if there was one.
+    hash: Option<Hash16>,
+    claim: Option<Claim>,
+    prior: Prior,
+    same_payload: bool,
+}
+
+fn look(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<Looked> {
+    let Some(key) = &request.key else {
+        return Ok(Looked {
+            verdict: if request.policy.require_key { EventVerdict::Reject(Reason::KeyMissing) } else { EventVerdict::Fresh(Reason::Keyless) },
+            hash: None,
+            claim: None,
+            prior: Prior::Absent,
+            same_payload: true,
+        });
+    };
+    let mut looked = look_at(tx, request, key.hash)?;
+    if looked.verdict == EventVerdict::Split {
+        // The fingerprint is part of this identity, so a second split cannot happen.
+        looked = look_at(tx, request, split_hash(key.hash, &request.fingerprint))?;
+    }
+    Ok(looked)
+}
+
+fn look_at(tx: &mut dyn Tx, request: &AdmitRequest, hash: Hash16) -> Result<Looked> {
+    let now = tx.now();
+    let claim = tx.claim(&request.workspace, hash)?;
+    let prior = claim.as_ref().map_or(Prior::Absent, |c| c.prior(now));
+    let same_payload = claim.as_ref().is_none_or(|c| c.fingerprint == request.fingerprint);
+    let verdict = decide_event(prior, same_payload, &request.policy);
+    Ok(Looked { verdict, hash: Some(hash), claim, prior, same_payload })
+}
+
+/// Takes the decision if it changes nothing but the log.
+pub fn peek(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<Option<(AdmitResult, DecisionRow)>> {
+    let looked = look(tx, request)?;
+    let (decision, reason) = match looked.verdict {
+        EventVerdict::Attach(reason) => (Decision::Attach, reason),
+        EventVerdict::Replay(reason) => (Decision::Replay, reason),
+        EventVerdict::Hold(reason) => (Decision::Hold, reason),
+        EventVerdict::Reject(reason) => (Decision::Reject, reason),
+        EventVerdict::Fresh(_) | EventVerdict::Resume(_) | EventVerdict::Split => return Ok(None),
+    };
+    let run = named_run(tx, request, &looked)?;
+    if run.is_none() && decision != Decision::Reject {
+        return Ok(None); // the run is gone: the writer decides
+    }
+    let result = result(tx, &looked, decision, reason, run);
+    let row = decision_row(tx, request, &looked, &result);
+    Ok(Some((result, row)))
+}
+
+fn named_run(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked) -> Result<Option<RunRow>> {
+    match &looked.claim {
+        Some(claim) => tx.run(&request.workspace, claim.run),
+        None => Ok(None),
+    }
+}
+
+fn result(tx: &dyn Tx, looked: &Looked, decision: Decision, reason: Reason, run: Option<RunRow>) -> AdmitResult {
+    AdmitResult {
+        decision,
+        reason,
+        run,
+        created: false,
+        same_payload: looked.same_payload,
+        prior: looked.prior,
+        generation: looked.claim.as_ref().map_or(0, |c| c.generation),
+        first_seen: looked.claim.as_ref().map(|c| c.first_seen).or(Some(tx.now())),
+        expires_at: looked.claim.as_ref().and_then(Claim::expires_at),
+        fenced: vec![],
+        wake: vec![],
+        timer_due: None,
+    }
+}
+
+fn decision_row(tx: &dyn Tx, request: &AdmitRequest, looked: &Looked, result: &AdmitResult) -> DecisionRow {
+    DecisionRow {
+        seq: 0,
+        workspace: request.workspace.clone(),
+        at: tx.now(),
+        door: request.door,
+        occurrence: request.occurrence.clone(),
+        flow: request.flow.clone(),
+        scope: request.key.as_ref().map(|k| k.scope.clone()),
+        key: request.key.as_ref().map(|k| k.key.clone()),
+        key_source: request.key.as_ref().map(|k| k.source),
+        claim: looked.hash,
+        fingerprint: request.fingerprint,
+        policy: request.policy,
+        prior: looked.prior,
+        prior_run: looked.claim.as_ref().map(|c| c.run),
+        prior_generation: looked.claim.as_ref().map_or(0, |c| c.generation),
+        same_payload: looked.same_payload,
+        decision: result.decision,
+        reason: result.reason,
+        run: result.run.as_ref().map(|r| r.id),
+        generation: result.generation,
+        caller: request.caller.clone(),
+        rules_version: RULES_VERSION,
+    }
+}
+
+/// Decides one occurrence and applies the decision.
+pub fn admit(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<AdmitResult> {
+    let mut looked = look(tx, request)?;
+    let run = named_run(tx, request, &looked)?;
+    let answer = match looked.verdict {
+        EventVerdict::Attach(_) | EventVerdict::Replay(_) | EventVerdict::Hold(_) | EventVerdict::Resume(_) if run.is_none() => {
+            // An operator deleted the run; its key starts anew.
+            looked.prior = Prior::Absent;
+            fresh(tx, request, &looked, Reason::First)?
+        }
+        EventVerdict::Attach(reason) => result(tx, &looked, Decision::Attach, reason, run),
+        EventVerdict::Replay(reason) => result(tx, &looked, Decision::Replay, reason, run),
+        EventVerdict::Hold(reason) => result(tx, &looked, Decision::Hold, reason, run),
+        EventVerdict::Reject(reason) => result(tx, &looked, Decision::Reject, reason, run),
+        EventVerdict::Resume(reason) => resume(tx, request, &looked, reason, run)?,
+        EventVerdict::Fresh(reason) => fresh(tx, request, &looked, reason)?,
+        // `look` has already decided a split under its own identity.
+        EventVerdict::Split => result(tx, &looked, Decision::Reject, Reason::PayloadMismatch, None),
+    };
+    let row = decision_row(tx, request, &looked, &answer);
+    tx.append_decision(&row)?;
+    Ok(answer)
+}
+
+/// A twin asks for the failed run to go on.
+fn resume(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reason, run: Option<RunRow>) -> Result<AdmitResult> {
+    let Some(mut run) = run else { return Ok(result(tx, looked, Decision::Reject, Reason::NotResumable, None)) };
+    if !run.status.is_ended() || run.open_doubts > 0 || run.erased {
+        return Ok(result(tx, looked, Decision::Reject, Reason::NotResumable, Some(run)));
+    }
+    if !take_slot_again(tx, &run)? {
+        return Ok(result(tx, looked, Decision::Reject, Reason::LaneBusy, Some(run)));
+    }
+    for mut claim in tx.claims_of_run(&request.workspace, run.id)? {
+        reopen_claim(&mut claim);
+        tx.put_claim(&request.workspace, &claim)?;
+    }
+    let by = By { who: format!("twin {}", request.occurrence), why: "a twin of the failed event arrived".into() };
+    tx.push_inbox(&request.workspace, run.id, &Inbox::Restart { by })?;
+    run.status = Status::Running;
+    run.generation += 1;
+    run.active = true;
+    run.ended_at = None;
+    run.updated_at = tx.now();
+    tx.update_run(&run)?;
+    let mut answer = result(tx, looked, Decision::Resume, reason, Some(run.clone()));
+    answer.generation += 1;
+    answer.wake.push(run.id);
+    Ok(answer)
+}
+
+pub(super) fn reopen_claim(claim: &mut Claim) {
+    claim.state = ClaimState::Live;
+    claim.generation += 1;
+    claim.completed_at = None;
+}
+
+/// An ended run that goes on needs its slot back; false when the lane is full.
+pub(super) fn take_slot_again(tx: &mut dyn Tx, run: &RunRow) -> Result<bool> {
+    let Some(lane_ref) = run.lane else { return Ok(true) };
+    let mut lane = tx.lane(&run.workspace, lane_ref.hash)?;
+    if lane.holders.contains(&run.id) {
+        return Ok(true);
+    }
+    if lane.holders.len() >= lane_ref.limit as usize {
+        return Ok(false);
+    }
+    lane.holders.push(run.id);
+    tx.put_lane(&run.workspace, lane_ref.hash, &lane)?;
+    Ok(true)
+}
+
+/// A fresh event: the lane says what becomes of it.
+fn fresh(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reason) -> Result<AdmitResult> {
+    let Some(rule) = request.lane else {
+        return create(tx, request, looked, Decision::Start, reason, Birth::Run);
+    };
+    let now = tx.now();
+    let mut lane = tx.lane(&request.workspace, rule.hash)?;
+    let holder = holder_state(tx, request, &lane)?;
+    match decide_lane(&lane, rule.limit, rule.busy, holder, now) {
+        LaneVerdict::Run => {
+            if rule.busy != Busy::Parallel {
+                lane.holders.push(request.run);
+                tx.put_lane(&request.workspace, rule.hash, &lane)?;
+            }
+            create(tx, request, looked, Decision::Start, reason, Birth::Run)
+        }
+        LaneVerdict::Queue(why) => {
+            lane.queue.push(request.run);
+            tx.put_lane(&request.workspace, rule.hash, &lane)?;
+            create(tx, request, looked, Decision::Queue, why, Birth::Queued)
+        }
+        LaneVerdict::Replace { victim } => {
+            let by = replaced_by(request);
+            let fenced = cancel_quiet_tree(tx, &request.workspace, victim, &by)?;
+            let mut lane = tx.lane(&request.workspace, rule.hash)?;
+            lane.remove(victim);
+            lane.holders.push(request.run);
+            tx.put_lane(&request.workspace, rule.hash, &lane)?;
+            let mut answer = create(tx, request, looked, Decision::Replace, Reason::Replaced, Birth::Run)?;
+            answer.fenced = fenced;
+            Ok(answer)
+        }
+        LaneVerdict::ReplaceDeferred { victim } => replace_deferred(tx, request, looked, rule, lane, victim),
+        LaneVerdict::Gather { due } => {
+            lane.gathering = Some(Gathering { run: request.run, since: now });
+            tx.put_lane(&request.workspace, rule.hash, &lane)?;
+            create(tx, request, looked, Decision::Coalesce, Reason::CoalescePending, Birth::Gathering { due })
+        }
+        LaneVerdict::Coalesce { into, due } => coalesce(tx, request, looked, into, due),
+        LaneVerdict::Deliver { to } => deliver(tx, request, looked, to),
+        LaneVerdict::Reject(why) => Ok(result(tx, looked, Decision::Reject, why, None)),
+        LaneVerdict::StartCancelled => {
+            create(tx, request, looked, Decision::Start, Reason::LaneCancelled, Birth::Ended(EndStatus::Cancelled))
+        }
+        LaneVerdict::StartFailed => {
+            create(tx, request, looked, Decision::Start, Reason::LaneFailed, Birth::Ended(EndStatus::Failed))
+        }
+    }
+}
+
+fn replaced_by(request: &AdmitRequest) -> By {
+    By { who: format!("run {}", request.run), why: "replaced by a newer event of its lane".into() }
+}
+
+fn holder_state(tx: &mut dyn Tx, request: &AdmitRequest, lane: &Lane) -> Result<HolderState> {
+    let Some(holder) = lane.holders.first() else { return Ok(HolderState::Quiet) };
+    match tx.run(&request.workspace, *holder)? {
+        Some(run) if run.status == Status::Held || run.open_doubts > 0 => Ok(HolderState::Held),
+        Some(run) if tree_has_open_intents(tx, &run)? => Ok(HolderState::OpenIntent),
+        _ => Ok(HolderState::Quiet),
+    }
+}
+
+/// The holder has something in flight: it is asked to stop, and this run is next. Runs that were
+/// waiting to replace it are superseded by this one.
+fn replace_deferred(
+    tx: &mut dyn Tx,
+    request: &AdmitRequest,
+    looked: &Looked,
+    rule: LaneRequest,
+    lane: Lane,
+    victim: RunId,
+) -> Result<AdmitResult> {
+    let by = replaced_by(request);
+    let mut fenced = Vec::new();
+    for waiting in &lane.queue {
+        fenced.extend(cancel_quiet_tree(tx, &request.workspace, *waiting, &by)?);
+    }
+    let mut lane = tx.lane(&request.workspace, rule.hash)?;
+    lane.queue = vec![request.run];
+    tx.put_lane(&request.workspace, rule.hash, &lane)?;
+    send(tx, request, victim, &Inbox::Cancel { by })?;
+    let mut answer = create(tx, request, looked, Decision::Replace, Reason::ReplaceDeferred, Birth::Queued)?;
+    answer.fenced = fenced;
+    answer.wake.push(victim);
+    Ok(answer)
+}
+
+/// Leaves a message for a run and makes a node look at it.
+fn send(tx: &mut dyn Tx, request: &AdmitRequest, to: RunId, message: &Inbox) -> Result<()> {
+    tx.push_inbox(&request.workspace, to, message)?;
+    if let Some(mut run) = tx.run(&request.workspace, to)? {
+        run.active = true;
+        tx.update_run(&run)?;
+    }
+    Ok(())
+}
+
+/// Joins the run that gathers: its payload becomes this one, its quiet period begins again.
+fn coalesce(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, into: RunId, due: Millis) -> Result<AdmitResult> {
+    let Some(mut run) = tx.run(&request.workspace, into)? else {
+        return Ok(result(tx, looked, Decision::Reject, Reason::LaneBusy, None));
+    };
+    let events = [
+        Event::InputsReplaced { inputs: Payload::new(request.inputs.clone()), trigger: Payload::new(request.trigger.clone()) },
+        Event::TimerSet { timer: QUIET_TIMER, due, step: StepKey::root(), why: TimerWhy::Quiet },
+    ];
+    append(tx, &mut run, &events)?;
+    tx.put_timer(&TimerRow { workspace: request.workspace.clone(), run: into, timer: QUIET_TIMER, due })?;
+    let mut values = tx.run_values(&request.workspace, into)?;
+    values.inputs = Some(request.inputs.clone());
+    values.trigger = Some(request.trigger.clone());
+    tx.put_run_values(&request.workspace, into, &values)?;
+    tx.update_run(&run)?;
+    let generation = put_claim(tx, request, looked, into, ClaimState::Pending)?;
+    let mut answer = result(tx, looked, Decision::Coalesce, Reason::Coalesced, Some(run));
+    answer.generation = generation;
+    answer.timer_due = Some(due);
+    Ok(answer)
+}
+
+fn deliver(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, to: RunId) -> Result<AdmitResult> {
+    let payload = serde_json::json!({"inputs": request.inputs, "trigger": request.trigger});
+    send(tx, request, to, &Inbox::Delivered { payload })?;
+    let run = tx.run(&request.workspace, to)?;
+    let state = if run.as_ref().is_some_and(|r| r.status == Status::Held) { ClaimState::Held } else { ClaimState::Live };
+    let generation = put_claim(tx, request, looked, to, state)?;
+    let mut answer = result(tx, looked, Decision::Deliver, Reason::Delivered, run);
+    answer.generation = generation;
+    answer.wake.push(to);
+    Ok(answer)
+}
+
+/// How a new run begins.
+#[derive(Clone, Copy)]
+enum Birth {
+    Run,
+    Queued,
+    Gathering { due: Millis },
+    Ended(EndStatus),
+}
+
+fn create(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, decision: Decision, reason: Reason, birth: Birth) -> Result<AdmitResult> {
+    let now = tx.now();
+    let state = match birth {
+        Birth::Run => ClaimState::Live,
+        Birth::Queued | Birth::Gathering { .. } => ClaimState::Pending,
+        Birth::Ended(EndStatus::Failed) => ClaimState::Failed,
+        Birth::Ended(_) => ClaimState::Cancelled,
+    };
+    let generation = put_claim(tx, request, looked, request.run, state)?;
+    let mut row = new_row(request, looked.hash, generation, birth, now);
+    let events = birth_events(request, birth);
+    let values = RunValues { inputs: Some(request.inputs.clone()), trigger: Some(request.trigger.clone()), outputs: None, failure: None };
+    tx.insert_run(&row, &values, &request.labels)?;
+    append(tx, &mut row, &events)?;
+    tx.update_run(&row)?;
+    let mut answer = result(tx, looked, decision, reason, Some(row));
+    answer.created = true;
+    answer.generation = generation;
+    answer.first_seen = Some(now);
+    answer.expires_at = None;
+    if let Birth::Gathering { due } = birth {
+        tx.put_timer(&TimerRow { workspace: request.workspace.clone(), run: request.run, timer: QUIET_TIMER, due })?;
+        answer.timer_due = Some(due);
+    }
+    Ok(answer)
+}
+
+fn new_row(request: &AdmitRequest, claim: Option<Hash16>, generation: u32, birth: Birth, now: Millis) -> RunRow {
+    RunRow {
+        id: request.run,
+        workspace: request.workspace.clone(),
+        flow: request.flow.clone(),
+        revision: request.revision,
+        status: match birth {
+            Birth::Run => Status::Running,
+            Birth::Queued | Birth::Gathering { .. } => Status::Queued,
+            Birth::Ended(EndStatus::Failed) => Status::Failed,
+            Birth::Ended(_) => Status::Cancelled,
+        },
+        epoch: 1,
+        version: 0,
+        active: matches!(birth, Birth::Run),
+        open_intents: 0,
+        open_doubts: 0,
+        logical: request.run,
+        take: 0,
+        generation,
+        claim,
+        lane: request.lane.filter(|l| l.busy != Busy::Parallel).map(|l| LaneRef { hash: l.hash, limit: l.limit }),
+        parent: request.parent.clone(),
+        root: request.root.unwrap_or(request.run),
+        depth: request.depth,
+        correlation_id: request.correlation_id.clone().unwrap_or_else(|| request.run.to_string()),
+        door: request.door,
+        key: request.key.as_ref().map(|k| k.key.clone()),
+        created_at: now,
+        started_at: matches!(birth, Birth::Run).then_some(now),
+        ended_at: matches!(birth, Birth::Ended(_)).then_some(now),
+        updated_at: now,
+        warned: false,
+        erased: false,
+    }
+}
+
+fn birth_events(request: &AdmitRequest, birth: Birth) -> Vec<Event> {
+    let labels: serde_json::Map<String, Json> = request.labels.iter().map(|(k, v)| (k.clone(), Json::String(v.clone()))).collect();
+    let mut events = vec![Event::Created {
+        flow: request.flow.clone(),
+        revision: request.revision,
+        logical: request.run,
+        inputs: Payload::new(request.inputs.clone()),
+        trigger: Payload::new(request.trigger.clone()),
+        labels: Payload::new(Json::Object(labels)),
+    }];
+    match birth {
+        Birth::Run | Birth::Queued => {}
+        Birth::Gathering { due } => {
+            events.push(Event::TimerSet { timer: QUIET_TIMER, due, step: StepKey::root(), why: TimerWhy::Quiet });
+        }
+        Birth::Ended(status) => {
+            let failure = Failure::new("lane_busy", "the lane was full when the event arrived");
+            events.push(Event::Ended { status, warned: false, outputs: None, failure: Some(failure) });
+        }
+    }
+    events
+}
+
+/// Writes the claim of a fresh event; returns its generation.
+fn put_claim(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, run: RunId, state: ClaimState) -> Result<u32> {
+    let generation = looked.claim.as_ref().map_or(0, |c| c.generation) + 1;
+    if let (Some(key), Some(hash)) = (&request.key, looked.hash) {
+        let now = tx.now();
+        let claim = Claim {
+            hash,
+            key: Some(key.key.clone()),
+            scope: key.scope.clone(),
+            run,
+            fingerprint: request.fingerprint,
+            state,
+            generation,
+            first_seen: now,
+            completed_at: (!state.is_open()).then_some(now),
+            window: request.policy.window,
+            expire_live: request.policy.expire_live,
+        };
+        tx.put_claim(&request.workspace, &claim)?;
+    }
+    Ok(generation)
+}
+
+/// Appends one journal row and raises the head's version; the caller writes the head.
+pub(super) fn append(tx: &mut dyn Tx, run: &mut RunRow, events: &[Event]) -> Result<()> {
+    let (structure, values) = encode_events(events);
+    run.version += 1;
+    run.updated_at = tx.now();
+    let row = JournalRow { run: run.id, seq: run.version, at: tx.now(), format: JOURNAL_VERSION, events: structure, values };
+    tx.append_journal(&run.workspace, &row)
+}

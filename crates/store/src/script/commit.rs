@@ -1,0 +1,246 @@
+//! A run's commit: guarded, with everything that follows from its events.
+
+use super::admit::{admit, append, reopen_claim, take_slot_again};
+use super::ending::{notify, settle_end, watch_hash};
+use super::manage::{KvWrite, kv_delete, kv_set, live_kv};
+use crate::error::StoreError;
+use crate::rows::*;
+use crate::tx::{Result, Tx};
+use crate::work::*;
+use semel_core::admission::Decision;
+use semel_core::run::{EndStatus, Event, Failure, JOURNAL_VERSION, Payload, SNAPSHOT_VERSION, Status, StepKey};
+use serde_json::{Value as Json, json};
+
+pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
+    let workspace = &commit.workspace;
+    let Some(mut run) = tx.run(workspace, commit.run)? else {
+        return Err(StoreError::Conflict(format!("run {} is gone", commit.run)));
+    };
+    if run.epoch != commit.epoch || run.version != commit.version {
+        return Err(StoreError::Conflict(format!(
+            "run {} is at epoch {} version {}, the commit expected {} and {}",
+            commit.run, run.epoch, run.version, commit.epoch, commit.version
+        )));
+    }
+    if commit.settle == Settle::Reopened && !take_slot_again(tx, &run)? {
+        return Ok(Done::Refused(Refusal::LaneBusy));
+    }
+    let mut out = CommitResult::default();
+    write_events(tx, &mut run, commit)?;
+    write_rows(tx, commit, &mut out)?;
+    run_ops(tx, &mut run, commit, &mut out)?;
+    settle(tx, &mut run, commit, &mut out)?;
+    for (child, by) in &commit.cancels {
+        notify(tx, workspace, *child, &Inbox::Cancel { by: by.clone() })?;
+        out.wake.push(*child);
+    }
+    if !run.active && !tx.inbox(workspace, run.id)?.is_empty() {
+        // Something arrived that this commit did not know of.
+        run.active = true;
+        out.wake.push(run.id);
+    }
+    run.updated_at = tx.now();
+    tx.update_run(&run)?;
+    if let Some(state) = &commit.snapshot
+        && out.appended.is_empty()
+    {
+        tx.put_snapshot(workspace, &SnapshotRow { run: run.id, version: run.version, format: SNAPSHOT_VERSION, state: state.clone() })?;
+    }
+    out.version = run.version;
+    Ok(Done::Committed(Box::new(out)))
+}
+
+fn write_events(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit) -> Result<()> {
+    let now = tx.now();
+    if !commit.events.is_empty() {
+        run.version += 1;
+        let row = JournalRow {
+            run: run.id,
+            seq: run.version,
+            at: now,
+            format: JOURNAL_VERSION,
+            events: commit.events.clone(),
+            values: commit.values.clone(),
+        };
+        tx.append_journal(&commit.workspace, &row)?;
+    }
+    let head = commit.head;
+    run.status = head.status;
+    run.active = head.active;
+    run.open_intents = head.open_intents;
+    run.open_doubts = head.open_doubts;
+    run.take = head.take;
+    run.warned = head.warned;
+    if run.started_at.is_none() && head.status != Status::Queued {
+        run.started_at = Some(now);
+    }
+    Ok(())
+}
+
+fn write_rows(tx: &mut dyn Tx, commit: &RunCommit, out: &mut CommitResult) -> Result<()> {
+    let workspace = &commit.workspace;
+    for (timer, due) in &commit.timers_set {
+        tx.put_timer(&TimerRow { workspace: workspace.clone(), run: commit.run, timer: *timer, due: *due })?;
+        out.timer_due = Some(out.timer_due.map_or(*due, |known| known.min(*due)));
+    }
+    for timer in &commit.timers_cleared {
+        tx.delete_timer(workspace, commit.run, *timer)?;
+    }
+    for effect in &commit.effects {
+        tx.put_effect(workspace, effect)?;
+    }
+    for log in &commit.logs {
+        tx.append_log(workspace, log)?;
+    }
+    if let Some(labels) = &commit.labels {
+        tx.put_labels(workspace, commit.run, labels)?;
+    }
+    for seq in &commit.inbox_consumed {
+        tx.delete_inbox(workspace, commit.run, *seq)?;
+    }
+    if commit.outputs.is_some() || commit.failure.is_some() {
+        let mut values = tx.run_values(workspace, commit.run)?;
+        values.outputs = commit.outputs.clone().or(values.outputs);
+        values.failure = commit.failure.clone().or(values.failure);
+        tx.put_run_values(workspace, commit.run, &values)?;
+    }
+    Ok(())
+}
+
+/// Carries the ops out and journals their results in the same transaction.
+fn run_ops(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, out: &mut CommitResult) -> Result<()> {
+    for op in &commit.ops {
+        if let Some(event) = run_op(tx, run, op, out)? {
+            out.appended.push(event);
+        }
+    }
+    if !out.appended.is_empty() {
+        append(tx, run, &out.appended)?;
+    }
+    Ok(())
+}
+
+fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResult) -> Result<Option<Event>> {
+    let workspace = run.workspace.clone();
+    let at = tx.now();
+    let done = |output: Json| Event::OpDone { step: op.step.clone(), ok: true, at, output: Some(Payload::new(output)), failure: None };
+    let failed = |code: &str, message: String| Event::OpDone {
+        step: op.step.clone(),
+        ok: false,
+        at,
+        output: None,
+        failure: Some(Failure::new(code, message)),
+    };
+    let missing = |namespace: &str, key: &str| failed("kv_missing", format!("The key '{key}' does not exist in the namespace '{namespace}'."));
+    Ok(Some(match &op.kind {
+        OpKind::KvSet { namespace, key, value, kv_type, overwrite, ttl_ms } => {
+            let write = KvWrite { workspace: &workspace, namespace, key, value, kv_type, overwrite: *overwrite, ttl_ms: *ttl_ms };
+            match kv_set(tx, &write)? {
+                Some(_) => done(json!({})),
+                None => failed("kv_exists", format!("the key '{key}' exists in the namespace '{namespace}' and overwrite is false")),
+            }
+        }
+        OpKind::KvGet { namespace, key, error_on_missing } => match live_kv(tx, &workspace, namespace, key)? {
+            Some(row) => done(json!({"value": row.value})),
+            None if *error_on_missing => missing(namespace, key),
+            None => done(json!({"value": null})),
+        },
+        OpKind::KvDelete { namespace, key, error_on_missing } => match kv_delete(tx, &workspace, namespace, key)? {
+            false if *error_on_missing => missing(namespace, key),
+            deleted => done(json!({"deleted": deleted})),
+        },
+        OpKind::Admit(request) => return admit_child(tx, run, &op.step, request, out).map(Some),
+        OpKind::EnterLane => {
+            out.entered = Some(enter_lane(tx, run)?);
+            return Ok(None);
+        }
+    }))
+}
+
+fn admit_child(tx: &mut dyn Tx, run: &mut RunRow, step: &StepKey, request: &AdmitRequest, out: &mut CommitResult) -> Result<Event> {
+    let admitted = admit(tx, request)?;
+    out.wake.extend(&admitted.wake);
+    out.fenced.extend(&admitted.fenced);
+    if let Some(due) = admitted.timer_due {
+        out.timer_due = Some(out.timer_due.map_or(due, |known| known.min(due)));
+    }
+    let event = match (&admitted.run, admitted.decision) {
+        (_, Decision::Reject) | (None, _) => {
+            let text = format!("the sub-run was refused: {}", admitted.reason.word());
+            let failure = Failure::new(admitted.reason.word(), text);
+            Event::OpDone { step: step.clone(), ok: false, at: tx.now(), output: None, failure: Some(failure) }
+        }
+        (Some(child), _) => {
+            let own = child.parent.as_ref().is_some_and(|p| p.run == run.id);
+            if let Some(status) = ended(child.status) {
+                // It ended before we came: hear of it by the same way as of any end.
+                let outputs = tx.run_values(&run.workspace, child.id)?.outputs.unwrap_or(Json::Null);
+                let message = Inbox::ChildEnded { run: child.id, status, outputs, doubts: 0 };
+                tx.push_inbox(&run.workspace, run.id, &message)?;
+                run.active = true;
+                out.wake.push(run.id);
+            } else if !own {
+                let hash = watch_hash(child.id);
+                let mut watchers = tx.lane(&run.workspace, hash)?;
+                watchers.queue.push(run.id);
+                tx.put_lane(&run.workspace, hash, &watchers)?;
+            }
+            Event::ChildStarted { step: step.clone(), run: child.id }
+        }
+    };
+    out.admitted.push(admitted);
+    Ok(event)
+}
+
+fn ended(status: Status) -> Option<EndStatus> {
+    match status {
+        Status::Completed => Some(EndStatus::Completed),
+        Status::Failed => Some(EndStatus::Failed),
+        Status::Cancelled => Some(EndStatus::Cancelled),
+        Status::Queued | Status::Running | Status::Waiting | Status::Paused | Status::Held => None,
+    }
+}
+
+/// The quiet period is over: a slot if there is one, else a place in line.
+fn enter_lane(tx: &mut dyn Tx, run: &mut RunRow) -> Result<bool> {
+    let Some(lane_ref) = run.lane else { return Ok(true) };
+    let mut lane = tx.lane(&run.workspace, lane_ref.hash)?;
+    lane.remove(run.id);
+    let free = lane.holders.len() < lane_ref.limit as usize && lane.queue.is_empty();
+    if free {
+        lane.holders.push(run.id);
+    } else {
+        lane.queue.push(run.id);
+    }
+    tx.put_lane(&run.workspace, lane_ref.hash, &lane)?;
+    run.active = free;
+    Ok(free)
+}
+
+fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, out: &mut CommitResult) -> Result<()> {
+    match commit.settle {
+        Settle::Unchanged => {}
+        Settle::Ended { status } => {
+            run.ended_at = Some(tx.now());
+            tx.update_run(run)?;
+            let outputs = commit.outputs.clone().unwrap_or(Json::Null);
+            out.wake.extend(settle_end(tx, run, status, &outputs)?);
+        }
+        Settle::Reopened => {
+            for mut claim in tx.claims_of_run(&run.workspace, run.id)? {
+                reopen_claim(&mut claim);
+                tx.put_claim(&run.workspace, &claim)?;
+            }
+            run.generation += 1;
+            run.ended_at = None;
+        }
+        Settle::ReopenedByTwin => run.ended_at = None,
+    }
+    if matches!(commit.settle, Settle::Reopened | Settle::ReopenedByTwin) {
+        let mut values = tx.run_values(&run.workspace, run.id)?;
+        values.outputs = None;
+        values.failure = None;
+        tx.put_run_values(&run.workspace, run.id, &values)?;
+    }
+    Ok(())
+}

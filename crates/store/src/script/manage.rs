@@ -1,0 +1,198 @@
+//! Management writes: flows, kv, secrets, tokens, keys, runs, clean-up.
+
+use crate::rows::*;
+use crate::tx::{Result, Tx};
+use crate::work::*;
+use semel_core::admission::ClaimState;
+use semel_core::run::{By, StepKey};
+use semel_core::{Hash16, RunId, WorkspaceId};
+use serde_json::Value as Json;
+
+pub(super) fn put_flow(tx: &mut dyn Tx, row: &FlowRow, schedules: &[ScheduleRow]) -> Result<Done> {
+    let head = tx.flow_head(&row.workspace, &row.flow)?;
+    if let Some(head) = &head
+        && head.source == row.source
+        && head.ir == row.ir
+    {
+        return Ok(Done::Flow { revision: head.revision, changed: false });
+    }
+    let revision = head.map_or(0, |h| h.revision) + 1;
+    let stored = FlowRow { revision, created_at: tx.now(), ..row.clone() };
+    tx.insert_flow(&stored)?;
+    tx.put_schedules(&row.workspace, &row.flow, schedules)?;
+    Ok(Done::Flow { revision, changed: true })
+}
+
+pub(super) struct KvWrite<'a> {
+    pub workspace: &'a WorkspaceId,
+    pub namespace: &'a str,
+    pub key: &'a str,
+    pub value: &'a Json,
+    pub kv_type: &'a str,
+    pub overwrite: bool,
+    pub ttl_ms: Option<i64>,
+}
+
+/// The row unless it has expired.
+pub(super) fn live_kv(tx: &mut dyn Tx, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>> {
+    let now = tx.now();
+    Ok(tx.kv(workspace, namespace, key)?.filter(|row| row.expires_at.is_none_or(|at| now < at)))
+}
+
+/// The new revision, or `None` when the key is taken and must not be overwritten.
+pub(super) fn kv_set(tx: &mut dyn Tx, write: &KvWrite<'_>) -> Result<Option<u64>> {
+    let now = tx.now();
+    let prior = tx.kv(write.workspace, write.namespace, write.key)?;
+    let taken = prior.as_ref().is_some_and(|row| row.expires_at.is_none_or(|at| now < at));
+    if taken && !write.overwrite {
+        return Ok(None);
+    }
+    let revision = prior.map_or(0, |row| row.revision) + 1;
+    let row = KvRow {
+        namespace: write.namespace.to_owned(),
+        key: write.key.to_owned(),
+        value: write.value.clone(),
+        kv_type: write.kv_type.to_owned(),
+        revision,
+        updated_at: now,
+        expires_at: write.ttl_ms.map(|ms| now.plus(ms)),
+    };
+    tx.put_kv(write.workspace, &row)?;
+    Ok(Some(revision))
+}
+
+/// True when there was something to delete.
+pub(super) fn kv_delete(tx: &mut dyn Tx, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<bool> {
+    let found = live_kv(tx, workspace, namespace, key)?.is_some();
+    tx.delete_kv(workspace, namespace, key)?;
+    Ok(found)
+}
+
+pub(super) fn put_secret(tx: &mut dyn Tx, row: &SecretRow) -> Result<Done> {
+    let latest = tx.secret_versions(&row.workspace, &row.name)?.last().map_or(0, |r| r.version);
+    if row.version != latest + 1 {
+        // The version is bound into the ciphertext, so the caller must encrypt again.
+        return Ok(Done::Refused(Refusal::Exists));
+    }
+    tx.put_secret(&SecretRow { created_at: tx.now(), ..row.clone() })?;
+    Ok(Done::Secret { version: row.version })
+}
+
+pub(super) fn retire_secret(tx: &mut dyn Tx, workspace: &WorkspaceId, name: &str) -> Result<Done> {
+    let versions = tx.secret_versions(workspace, name)?;
+    let live: Vec<SecretRow> = versions.into_iter().filter(|row| !row.retired).collect();
+    if live.is_empty() {
+        return Ok(Done::Missing);
+    }
+    let count = live.len() as u64;
+    for row in live {
+        tx.put_secret(&SecretRow { retired: true, ..row })?;
+    }
+    Ok(Done::Count(count))
+}
+
+pub(super) fn revoke_token(tx: &mut dyn Tx, workspace: &WorkspaceId, id: &str) -> Result<Done> {
+    match tx.token(id)? {
+        Some(row) if row.workspace == *workspace => {
+            let revoked_at = row.revoked_at.or(Some(tx.now()));
+            tx.put_token(&TokenRow { revoked_at, ..row })?;
+            Ok(Done::Unit)
+        }
+        _ => Ok(Done::Missing),
+    }
+}
+
+pub(super) fn put_workspace(tx: &mut dyn Tx, row: &WorkspaceRow) -> Result<Done> {
+    if tx.workspace(&row.id)?.is_some() {
+        return Ok(Done::Refused(Refusal::Exists));
+    }
+    tx.put_workspace(row)?;
+    Ok(Done::Unit)
+}
+
+/// An ended run without open doubts, or why not.
+fn ended_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> Result<std::result::Result<RunRow, Done>> {
+    Ok(match tx.run(workspace, id)? {
+        None => Err(Done::Missing),
+        Some(run) if run.open_doubts > 0 => Err(Done::Refused(Refusal::DoubtOpen)),
+        Some(run) if !run.status.is_ended() => Err(Done::Refused(Refusal::RunLive)),
+        Some(run) => Ok(run),
+    })
+}
+
+pub(super) fn release_key(tx: &mut dyn Tx, workspace: &WorkspaceId, hash: Hash16, by: &By) -> Result<Done> {
+    let Some(claim) = tx.claim(workspace, hash)? else { return Ok(Done::Missing) };
+    match ended_run(tx, workspace, claim.run)? {
+        Err(Done::Missing) => {}
+        Err(refusal) => return Ok(refusal),
+        Ok(run) => {
+            // Who freed the key, and why, stays with the run that held it.
+            let message = format!("key released by {}: {}", by.who, by.why);
+            let seq = (1 << 62) + tx.now().0 as u64;
+            tx.append_log(workspace, &LogRow { run: run.id, seq, at: tx.now(), level: "AUDIT".into(), step: StepKey::root(), message })?;
+        }
+    }
+    tx.delete_claim(workspace, hash)?;
+    Ok(Done::Unit)
+}
+
+pub(super) fn delete_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> Result<Done> {
+    let run = match ended_run(tx, workspace, id)? {
+        Ok(run) => run,
+        Err(refusal) => return Ok(refusal),
+    };
+    for claim in tx.claims_of_run(workspace, run.id)? {
+        tx.delete_claim(workspace, claim.hash)?;
+    }
+    tx.delete_run(workspace, run.id)?;
+    Ok(Done::Unit)
+}
+
+pub(super) fn erase_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> Result<Done> {
+    let mut run = match ended_run(tx, workspace, id)? {
+        Ok(run) => run,
+        Err(refusal) => return Ok(refusal),
+    };
+    for mut claim in tx.claims_of_run(workspace, id)? {
+        claim.state = ClaimState::Erased;
+        claim.key = None;
+        tx.put_claim(workspace, &claim)?;
+    }
+    tx.erase_run(workspace, id)?;
+    tx.put_labels(workspace, id, &[])?;
+    run.erased = true;
+    run.key = None;
+    tx.update_run(&run)?;
+    Ok(Done::Unit)
+}
+
+pub(super) fn message(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId, message: &Inbox) -> Result<Done> {
+    let Some(mut run) = tx.run(workspace, id)? else { return Ok(Done::Missing) };
+    tx.push_inbox(workspace, id, message)?;
+    run.active = true;
+    tx.update_run(&run)?;
+    Ok(Done::Unit)
+}
+
+/// Deletes what nothing asks for any more, a bounded number of rows at a time. Decisions never
+/// depend on it: they read the clock themselves.
+pub(super) fn sweep(tx: &mut dyn Tx, rules: &SweepRules) -> Result<Done> {
+    let now = tx.now();
+    let mut count = 0;
+    for (workspace, hash) in tx.forgotten_claims(now, rules.limit)? {
+        tx.delete_claim(&workspace, hash)?;
+        count += 1;
+    }
+    count += tx.sweep_kv(now, rules.limit)?;
+    count += tx.sweep_decisions(now.plus(-rules.decisions_ms), rules.limit)?;
+    if let Some(history_ms) = rules.history_ms {
+        for (workspace, id) in tx.old_runs(now.plus(-history_ms), rules.limit)? {
+            // The answer outlives the run's history only if the claim is gone too.
+            if tx.claims_of_run(&workspace, id)?.is_empty() {
+                tx.delete_run(&workspace, id)?;
+                count += 1;
+            }
+        }
+    }
+    Ok(Done::Count(count))
+}

@@ -1,0 +1,43 @@
+//! Transaction scripts: what each [`Work`] does to the rows, written once for every store.
+//!
+//! A script reads through [`Tx`], asks the pure rules of `semel-core`, and writes. If it returns
+//! an error, the store rolls back this work alone; its neighbours in the same group commit stay.
+//! Locks are taken in one order everywhere: claims, lanes, kv, then runs.
+
+mod admit;
+mod commit;
+mod ending;
+mod manage;
+
+pub use admit::{admit, peek};
+
+use crate::tx::{Result, Tx};
+use crate::work::{Done, Work};
+
+/// Carries out one write.
+pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
+    match work {
+        Work::Admit(request) => Ok(Done::Admitted(Box::new(admit(tx, request)?))),
+        Work::Commit(commit) => commit::commit(tx, commit),
+        Work::LogDecision(row) => tx.append_decision(row).map(|_| Done::Unit),
+        Work::PutFlow { row, schedules } => manage::put_flow(tx, row, schedules),
+        Work::AdvanceSchedule(row) => tx.update_schedule(row).map(|()| Done::Unit),
+        Work::KvSet { workspace, namespace, key, value, kv_type, overwrite, ttl_ms } => {
+            let write = manage::KvWrite { workspace, namespace, key, value, kv_type, overwrite: *overwrite, ttl_ms: *ttl_ms };
+            manage::kv_set(tx, &write).map(Done::Kv)
+        }
+        Work::KvDelete { workspace, namespace, key } => {
+            Ok(if manage::kv_delete(tx, workspace, namespace, key)? { Done::Unit } else { Done::Missing })
+        }
+        Work::PutSecret(row) => manage::put_secret(tx, row),
+        Work::RetireSecret { workspace, name } => manage::retire_secret(tx, workspace, name),
+        Work::PutToken(row) => tx.put_token(row).map(|()| Done::Unit),
+        Work::RevokeToken { workspace, id } => manage::revoke_token(tx, workspace, id),
+        Work::PutWorkspace(row) => manage::put_workspace(tx, row),
+        Work::ReleaseKey { workspace, hash, by } => manage::release_key(tx, workspace, *hash, by),
+        Work::DeleteRun { workspace, run } => manage::delete_run(tx, workspace, *run),
+        Work::EraseRun { workspace, run } => manage::erase_run(tx, workspace, *run),
+        Work::Message { workspace, run, message } => manage::message(tx, workspace, *run, message),
+        Work::Sweep(rules) => manage::sweep(tx, rules),
+    }
+}
