@@ -6,6 +6,11 @@ use std::ops::Range;
 /// How far after a root the parts of its path are looked at.
 const PATH_BYTES_MAX: usize = 200;
 
+/// Whether rendering could change a text.
+pub(crate) fn is_template(text: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
+}
+
 /// Parses a template and tells what it refers to.
 pub(crate) fn parse(text: &str) -> Result<References, SyntaxError> {
     Template::parse(text).map(|template| template.references())

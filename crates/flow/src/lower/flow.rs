@@ -105,7 +105,7 @@ fn top_tasks<'a>(context: &mut Context<'a>, fields: &Fields<'a>) -> Vec<Task> {
 
 fn handler<'a>(context: &mut Context<'a>, fields: &Fields<'a>, name: &str) -> Vec<Task> {
     let Some(entry) = fields.entry(name) else { return Vec::new() };
-    context.sometimes(name == "errors", |context| context.task_list(entry, name))
+    context.sometimes(name == "errors", |context| context.maybe_tasks(entry, name))
 }
 
 fn variables<'a>(context: &mut Context<'a>, fields: &Fields<'a>) -> Json {

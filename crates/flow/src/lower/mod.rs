@@ -60,7 +60,7 @@ pub(crate) struct TaskPlace {
     pub order: usize,
 }
 
-/// A Subflow task that starts this flow again whatever happens.
+/// A Subflow task whose target is known without running anything.
 pub(crate) struct StaticSubflow {
     pub target: FlowRef,
     pub at: Range<usize>,

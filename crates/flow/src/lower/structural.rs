@@ -112,7 +112,7 @@ impl<'a> Context<'a> {
 
     fn optional_tasks(&mut self, fields: &Fields<'a>, name: &str) -> Vec<Task> {
         let Some(entry) = fields.entry(name) else { return Vec::new() };
-        self.sometimes(name != "finally", |context| context.task_list(entry, name))
+        self.sometimes(name != "finally", |context| context.maybe_tasks(entry, name))
     }
 
     fn group(&mut self, fields: &Fields<'a>, shape: Shape) -> Option<Group> {
@@ -155,7 +155,7 @@ impl<'a> Context<'a> {
                 let map = self.map(node, "`cases`")?;
                 for entry in map.entries() {
                     let name = format!("cases.{}", short(&entry.key));
-                    let tasks = self.sometimes(true, |context| context.task_list(entry, &name));
+                    let tasks = self.sometimes(true, |context| context.maybe_tasks(entry, &name));
                     cases.insert(entry.key.clone(), tasks);
                 }
                 if map.entries().is_empty() {
@@ -164,7 +164,7 @@ impl<'a> Context<'a> {
             }
             None => self.missing(fields, "flow.Switch", "cases"),
         }
-        let defaults = fields.entry("defaults").map(|_| self.optional_tasks(fields, "defaults"));
+        let defaults = fields.get("defaults").map(|_| self.optional_tasks(fields, "defaults"));
         let errors = self.optional_tasks(fields, "errors");
         let finally = self.optional_tasks(fields, "finally");
         Some(TaskKind::Switch { value: value?, cases, defaults, errors, finally })

@@ -4,6 +4,7 @@ use super::fields::Fields;
 use super::ids::{FLOW_ID, NAMESPACE, Rule};
 use super::labels::Owner;
 use super::{Context, StaticSubflow};
+use crate::templates;
 use crate::yaml::Node;
 use semel_core::FlowRef;
 use semel_core::ir::SubflowSpec;
@@ -85,7 +86,7 @@ impl<'a> Context<'a> {
 
 /// The text when it is static, or the flow's own part when it is just `{{ flow.namespace }}` or `{{ flow.id }}`.
 fn fixed<'t>(text: &'t str, name: &str, own: &'t str) -> Option<&'t str> {
-    if !text.contains("{{") && !text.contains("{%") {
+    if !templates::is_template(text) {
         return Some(text);
     }
     let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;

@@ -41,6 +41,14 @@ enum Kind<'a> {
 impl<'a> Context<'a> {
     /// A list of tasks that must not be empty.
     pub fn task_list(&mut self, entry: &'a Entry, name: &str) -> Vec<Task> {
+        if entry.value.is_null() || entry.value.items().is_some_and(<[Node]>::is_empty) {
+            self.error(codes::EMPTY_TASKS, &entry.key_at, format!("`{name}` holds no task"));
+        }
+        self.maybe_tasks(entry, name)
+    }
+
+    /// A list of tasks where none is a choice: a case that does nothing, a handler that was emptied.
+    pub fn maybe_tasks(&mut self, entry: &'a Entry, name: &str) -> Vec<Task> {
         let node = &entry.value;
         let items = match node.items() {
             Some(items) => items,
@@ -53,9 +61,6 @@ impl<'a> Context<'a> {
                 return Vec::new();
             }
         };
-        if items.is_empty() {
-            self.error(codes::EMPTY_TASKS, &entry.key_at, format!("`{name}` holds no task"));
-        }
         items.iter().filter_map(|item| self.task(item)).collect()
     }
 

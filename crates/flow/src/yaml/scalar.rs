@@ -46,9 +46,9 @@ impl Scalar {
         Scalar { text, style, typed }
     }
 
-    /// Whether it holds an expression or a tag.
+    /// Whether it holds an expression, a tag or a comment.
     pub fn is_template(&self) -> bool {
-        self.text.contains("{{") || self.text.contains("{%")
+        crate::templates::is_template(&self.text)
     }
 
     pub fn to_json(&self) -> Json {

@@ -207,3 +207,28 @@ fn diagnostics_as_json() {
     assert_eq!((json["line"].as_u64(), json["column"].as_u64()), (Some(3), Some(1)));
     assert_eq!(json["suggestion"], "did you mean `tasks`?");
 }
+
+#[test]
+fn handlers_and_cases_may_be_empty() {
+    let source = with("errors: []\nfinally:\n");
+    assert!(accept(&source).flow.errors.is_empty());
+    let switch = |defaults: &str| {
+        let text = format!("  - id: s\n    type: flow.Switch\n    value: x\n    cases: {{a: []}}\n{defaults}");
+        match accept(&tasks(&text)).flow.tasks[0].kind.clone() {
+            TaskKind::Switch { defaults, .. } => defaults,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(switch("    defaults: []\n"), Some(Vec::new()));
+    assert_eq!(switch("    defaults:\n"), None);
+}
+
+#[test]
+fn windows_line_ends_and_a_byte_order_mark() {
+    let source = with("description: |\r\n  two\r\n  lines\r\n").replace("\r\n", "\n").replace('\n', "\r\n");
+    assert_eq!(accept(&source).flow.description.as_deref(), Some("two\nlines\n"));
+    assert_eq!(accept(&format!("\u{feff}{}", with(""))).flow.id, "f");
+    let broken = tasks("  - id: a\n    type: log.Log\n    message: |\n      é one\n      {{ x | nope }}\n")
+        .replace('\n', "\r\n");
+    assert_eq!(crate::codes(&broken), ["bad_template 8:14"]);
+}
