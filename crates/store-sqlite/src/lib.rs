@@ -1,0 +1,132 @@
+//! SQLite store: one writer thread, group commit.
+//!
+//! | thread | connection | does |
+//! |---|---|---|
+//! | writer | read-write | drains the queue, runs the scripts in one transaction, commits, answers ([`writer`]) |
+//! | checkpointer | read-write, never begins a transaction | copies the log into the database ([`checkpoint`]) |
+//! | callers | a pool of read-only ones | short snapshots ([`reads`]) |
+//!
+//! Invariants: nobody is answered before the commit is durable; a refused write leaves no trace
+//! and does not touch its neighbours; after an error of unknown extent nothing more is written;
+//! time never goes back, not even over a restart; one process per file.
+
+mod checkpoint;
+mod classify;
+mod codec;
+mod dump;
+mod names;
+mod open;
+mod reads;
+mod shared;
+mod tables;
+mod tx;
+mod writer;
+
+pub use open::{APPLICATION_ID, OpenError, Options, SCHEMA_VERSION};
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags};
+use semel_core::Millis;
+use semel_store::{AdmitRequest, AdmitResult, DecisionRow, Reply, Result, Store, StoreError, Work, script};
+use shared::{Clock, Health, Job, Queue, Shared};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tx::{Counters, SqlTx};
+
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+    pool: reads::Pool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Last, so that the file is let go of after the connections are closed.
+    _lock: File,
+}
+
+impl SqliteStore {
+    /// Opens (or makes) the database at `path`, which no other process may have open.
+    pub fn open(path: &Path, options: Options) -> std::result::Result<Arc<SqliteStore>, OpenError> {
+        let lock = open::claim_file(path, options.create)?;
+        let connection = open::open_writer(path, &options)?;
+        let (mark, counters) = read_meta(&connection).map_err(open::about(path))?;
+        let shared = Arc::new(Shared {
+            queue: Queue::default(),
+            clock: Clock::new(options.clock.clone(), mark),
+            health: Health::default(),
+            names: names::Names::default(),
+            checkpoints: checkpoint::Signal::new(options.checkpoint_pages),
+            gate: Mutex::new(()),
+        });
+        let pool = open_pool(path, &options).map_err(open::about(path))?;
+        let copier = open::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, 1).map_err(open::about(path))?;
+        let writer = writer::Writer::new(connection, shared.clone(), counters).map_err(open::about(path))?;
+        let threads = start(path, writer, copier, &shared)?;
+        Ok(Arc::new(SqliteStore { shared, pool, threads: Mutex::new(threads), _lock: lock }))
+    }
+}
+
+fn read_meta(connection: &Connection) -> rusqlite::Result<(i64, Counters)> {
+    connection.query_row("SELECT clock_ms, last_decision, last_inbox FROM meta WHERE id = 1", [], |row| {
+        use codec::Columns;
+        Ok((row.get(0)?, Counters { decision: row.number(1)?, inbox: row.number(2)? }))
+    })
+}
+
+fn open_pool(path: &Path, options: &Options) -> rusqlite::Result<reads::Pool> {
+    let cache_mib = (options.cache_mib / 8).max(2);
+    let readers = (0..options.readers.max(1)).map(|_| open::open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, cache_mib));
+    Ok(reads::Pool::new(readers.collect::<rusqlite::Result<Vec<Connection>>>()?))
+}
+
+fn start(
+    path: &Path,
+    writer: writer::Writer,
+    copier: Connection,
+    shared: &Arc<Shared>,
+) -> std::result::Result<Vec<JoinHandle<()>>, OpenError> {
+    let about = |error| OpenError::Io { path: path.to_owned(), error };
+    let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    let for_copies = shared.clone();
+    let copies = named("store-checkpoint").spawn(move || checkpoint::run(copier, for_copies)).map_err(about)?;
+    let writes = named("store-writer").spawn(move || writer.run()).map_err(about)?;
+    Ok(vec![writes, copies])
+}
+
+impl Store for SqliteStore {
+    fn submit(&self, work: Work, reply: Reply) {
+        if let Err(job) = self.shared.queue.push(Job { work, reply }) {
+            (job.reply)(Err(StoreError::Closed));
+        }
+    }
+
+    fn peek(&self, request: &AdmitRequest) -> Result<Option<(AdmitResult, DecisionRow)>> {
+        let now = self.now();
+        self.on_snapshot(|cx| script::peek(&mut SqlTx::read_only(cx, now), request))
+    }
+
+    fn now(&self) -> Millis {
+        self.shared.clock.now()
+    }
+
+    fn close(&self) {
+        self.shared.queue.close();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // The last owner may go away inside a reply: the writer cannot wait for itself.
+            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+    }
+
+    fn health(&self) -> Result<()> {
+        self.shared.health.check()?;
+        if self.shared.queue.is_closed() { Err(StoreError::Closed) } else { Ok(()) }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

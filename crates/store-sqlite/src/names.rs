@@ -1,0 +1,156 @@
+//! Texts that rows refer to by a small number: workspaces, key scopes, policies.
+//!
+//! A cache shared by all connections holds only committed pairs. What a transaction found or
+//! made stays with it ([`Cx::mark`], [`Cx::forget_since`]) until it ended well ([`Cx::publish`]).
+
+use crate::classify::damaged;
+use parking_lot::RwLock;
+use rusqlite::{Connection, OptionalExtension, Params, Result, Row};
+use semel_core::WorkspaceId;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Workspace,
+    Word,
+}
+
+impl Kind {
+    fn find_sql(self) -> &'static str {
+        match self {
+            Kind::Workspace => "SELECT ws FROM workspaces WHERE name = ?1",
+            Kind::Word => "SELECT num FROM words WHERE word = ?1",
+        }
+    }
+    fn make_sql(self) -> &'static str {
+        match self {
+            Kind::Workspace => "INSERT INTO workspaces (name) VALUES (?1) RETURNING ws",
+            Kind::Word => "INSERT INTO words (word) VALUES (?1) RETURNING num",
+        }
+    }
+    fn read_sql(self) -> &'static str {
+        match self {
+            Kind::Workspace => "SELECT name FROM workspaces WHERE ws = ?1",
+            Kind::Word => "SELECT word FROM words WHERE num = ?1",
+        }
+    }
+}
+
+#[derive(Default)]
+pub struct Names {
+    numbers: RwLock<HashMap<Kind, HashMap<Arc<str>, i64>>>,
+    texts: RwLock<HashMap<(Kind, i64), Arc<str>>>,
+}
+
+/// A connection inside a transaction, with the names it knows.
+pub struct Cx<'a> {
+    pub connection: &'a Connection,
+    names: &'a Names,
+    fresh: RefCell<Vec<(Kind, Arc<str>, i64)>>,
+}
+
+impl<'a> Cx<'a> {
+    pub fn new(connection: &'a Connection, names: &'a Names) -> Cx<'a> {
+        Cx { connection, names, fresh: RefCell::default() }
+    }
+
+    pub fn mark(&self) -> usize {
+        self.fresh.borrow().len()
+    }
+
+    /// After a rollback to where [`Cx::mark`] was taken: those numbers may go to other names.
+    pub fn forget_since(&self, mark: usize) {
+        self.fresh.borrow_mut().truncate(mark);
+    }
+
+    /// After a commit, or at the end of a read (which sees only what is committed).
+    pub fn publish(&self) {
+        for (kind, text, number) in self.fresh.borrow_mut().drain(..) {
+            self.names.texts.write().insert((kind, number), text.clone());
+            self.names.numbers.write().entry(kind).or_default().insert(text, number);
+        }
+    }
+
+    /// The number of a workspace; `None` if nothing was ever written in it.
+    pub fn ws(&self, workspace: &WorkspaceId) -> Result<Option<i64>> {
+        self.find(Kind::Workspace, &workspace.0)
+    }
+
+    pub fn ws_or_new(&self, workspace: &WorkspaceId) -> Result<i64> {
+        self.find_or_make(Kind::Workspace, &workspace.0)
+    }
+
+    pub fn ws_name(&self, number: i64) -> Result<WorkspaceId> {
+        Ok(WorkspaceId(self.text(Kind::Workspace, number)?.to_string()))
+    }
+
+    pub fn word(&self, text: &str) -> Result<Option<i64>> {
+        self.find(Kind::Word, text)
+    }
+
+    pub fn word_or_new(&self, text: &str) -> Result<i64> {
+        self.find_or_make(Kind::Word, text)
+    }
+
+    pub fn word_text(&self, number: i64) -> Result<Arc<str>> {
+        self.text(Kind::Word, number)
+    }
+
+    fn find(&self, kind: Kind, text: &str) -> Result<Option<i64>> {
+        if let Some(number) = self.names.numbers.read().get(&kind).and_then(|known| known.get(text)) {
+            return Ok(Some(*number));
+        }
+        if let Some((_, _, number)) = self.fresh.borrow().iter().find(|(k, t, _)| *k == kind && **t == *text) {
+            return Ok(Some(*number));
+        }
+        let number = self.one(kind.find_sql(), [text], |row| row.get(0))?;
+        if let Some(number) = number {
+            self.fresh.borrow_mut().push((kind, text.into(), number));
+        }
+        Ok(number)
+    }
+
+    fn find_or_make(&self, kind: Kind, text: &str) -> Result<i64> {
+        if let Some(number) = self.find(kind, text)? {
+            return Ok(number);
+        }
+        let number = self.connection.prepare_cached(kind.make_sql())?.query_row([text], |row| row.get(0))?;
+        self.fresh.borrow_mut().push((kind, text.into(), number));
+        Ok(number)
+    }
+
+    fn text(&self, kind: Kind, number: i64) -> Result<Arc<str>> {
+        if let Some(text) = self.names.texts.read().get(&(kind, number)) {
+            return Ok(text.clone());
+        }
+        if let Some((_, text, _)) = self.fresh.borrow().iter().find(|(k, _, n)| *k == kind && *n == number) {
+            return Ok(text.clone());
+        }
+        let text: Option<String> = self.one(kind.read_sql(), [number], |row| row.get(0))?;
+        let text: Arc<str> = text.ok_or_else(|| damaged(format!("a row refers to name {number}, which is not there")))?.into();
+        self.fresh.borrow_mut().push((kind, text.clone(), number));
+        Ok(text)
+    }
+
+    pub fn exec(&self, sql: &str, params: impl Params) -> Result<usize> {
+        self.connection.prepare_cached(sql)?.execute(params)
+    }
+
+    /// Like `exec`, for rows that must be there.
+    pub fn exec_one(&self, sql: &str, params: impl Params) -> Result<()> {
+        match self.exec(sql, params)? {
+            0 => Err(rusqlite::Error::QueryReturnedNoRows),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn one<T>(&self, sql: &str, params: impl Params, read: impl FnOnce(&Row) -> Result<T>) -> Result<Option<T>> {
+        self.connection.prepare_cached(sql)?.query_row(params, read).optional()
+    }
+
+    pub fn all<T>(&self, sql: &str, params: impl Params, read: impl FnMut(&Row) -> Result<T>) -> Result<Vec<T>> {
+        self.connection.prepare_cached(sql)?.query_map(params, read)?.collect()
+    }
+}

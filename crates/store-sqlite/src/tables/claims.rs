@@ -1,0 +1,135 @@
+//! Claims and lanes.
+
+use crate::codec::{Columns, json, parse_window, window_text};
+use crate::names::Cx;
+use rusqlite::types::Value;
+use rusqlite::{Result, Row, params, params_from_iter};
+use semel_core::admission::{Claim, Lane};
+use semel_core::{Hash16, Millis, RunId, WorkspaceId};
+use semel_store::ClaimQuery;
+use semel_store::memory::forget_at;
+
+const COLUMNS: &str =
+    "hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, expire_live";
+
+fn read(cx: &Cx, row: &Row) -> Result<Claim> {
+    Ok(Claim {
+        hash: row.hash(0)?,
+        key: row.get(1)?,
+        scope: cx.word_text(row.get(2)?)?.to_string(),
+        run: row.run(3)?,
+        fingerprint: row.fingerprint(4)?,
+        state: row.word(5)?,
+        generation: row.get(6)?,
+        first_seen: row.millis(7)?,
+        completed_at: row.millis_opt(8)?,
+        window: parse_window(&row.get::<_, String>(9)?)?,
+        expire_live: row.get(10)?,
+    })
+}
+
+pub fn get(cx: &Cx, ws: i64, hash: Hash16) -> Result<Option<Claim>> {
+    let sql = "SELECT hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, expire_live \
+               FROM claims WHERE ws = ?1 AND hash = ?2";
+    cx.one(sql, params![ws, hash.0], |row| read(cx, row))
+}
+
+pub fn put(cx: &Cx, ws: i64, claim: &Claim) -> Result<()> {
+    let scope = cx.word_or_new(&claim.scope)?;
+    cx.exec(
+        "INSERT INTO claims (ws, hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, \
+         expire_live, forget_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+         ON CONFLICT (ws, hash) DO UPDATE SET key = excluded.key, scope = excluded.scope, run = excluded.run, \
+         fingerprint = excluded.fingerprint, state = excluded.state, generation = excluded.generation, \
+         first_seen = excluded.first_seen, completed_at = excluded.completed_at, keep = excluded.keep, \
+         expire_live = excluded.expire_live, forget_at = excluded.forget_at",
+        params![
+            ws,
+            claim.hash.0,
+            claim.key,
+            scope,
+            claim.run.as_bytes(),
+            claim.fingerprint.0,
+            claim.state.word(),
+            claim.generation,
+            claim.first_seen.0,
+            claim.completed_at.map(|at| at.0),
+            window_text(claim.window),
+            claim.expire_live,
+            forget_at(claim).map(|at| at.0),
+        ],
+    )?;
+    Ok(())
+}
+
+pub fn delete(cx: &Cx, ws: i64, hash: Hash16) -> Result<()> {
+    cx.exec("DELETE FROM claims WHERE ws = ?1 AND hash = ?2", params![ws, hash.0])?;
+    Ok(())
+}
+
+pub fn of_run(cx: &Cx, ws: i64, run: RunId) -> Result<Vec<Claim>> {
+    search(cx, ws, &ClaimQuery { run: Some(run), limit: u32::MAX, ..ClaimQuery::default() })
+}
+
+pub fn search(cx: &Cx, ws: i64, query: &ClaimQuery) -> Result<Vec<Claim>> {
+    let mut sql = format!("SELECT {COLUMNS} FROM claims WHERE ws = ?");
+    let mut values = vec![Value::Integer(ws)];
+    if let Some(key) = &query.key {
+        sql += " AND key = ?";
+        values.push(Value::Text(key.clone()));
+    }
+    if let Some(scope) = &query.scope {
+        let Some(scope) = cx.word(scope)? else { return Ok(vec![]) };
+        sql += " AND scope = ?";
+        values.push(Value::Integer(scope));
+    }
+    if let Some(run) = query.run {
+        sql += " AND run = ?";
+        values.push(Value::Blob(run.as_bytes().to_vec()));
+    }
+    if !query.states.is_empty() {
+        let words: Vec<String> = query.states.iter().map(|s| format!("'{}'", s.word())).collect();
+        sql += &format!(" AND state IN ({})", words.join(", "));
+    }
+    if let Some(after) = query.after {
+        sql += " AND hash > ?";
+        values.push(Value::Blob(after.0.to_vec()));
+    }
+    sql += " ORDER BY hash LIMIT ?";
+    values.push(Value::Integer(i64::from(query.limit)));
+    cx.all(&sql, params_from_iter(values), |row| read(cx, row))
+}
+
+pub fn forgotten(cx: &Cx, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, Hash16)>> {
+    cx.all(
+        "SELECT w.name, c.hash FROM claims c JOIN workspaces w ON w.ws = c.ws \
+         WHERE c.forget_at <= ?1 ORDER BY c.forget_at, w.name, c.hash LIMIT ?2",
+        params![now.0, limit],
+        |row| Ok((WorkspaceId(row.get(0)?), row.hash(1)?)),
+    )
+}
+
+/// Every claim with its workspace.
+pub fn each(cx: &Cx) -> Result<Vec<(WorkspaceId, Claim)>> {
+    let sql = format!("SELECT {COLUMNS}, ws FROM claims");
+    cx.all(&sql, [], |row| Ok((cx.ws_name(row.get(11)?)?, read(cx, row)?)))
+}
+
+pub fn lane(cx: &Cx, ws: i64, hash: Hash16) -> Result<Lane> {
+    let sql = "SELECT lane FROM lanes WHERE ws = ?1 AND hash = ?2";
+    Ok(cx.one(sql, params![ws, hash.0], |row| row.json(0))?.unwrap_or_default())
+}
+
+pub fn put_lane(cx: &Cx, ws: i64, hash: Hash16, lane: &Lane) -> Result<()> {
+    if lane.is_empty() {
+        cx.exec("DELETE FROM lanes WHERE ws = ?1 AND hash = ?2", params![ws, hash.0])?;
+    } else {
+        let sql = "INSERT OR REPLACE INTO lanes (ws, hash, lane) VALUES (?1, ?2, ?3)";
+        cx.exec(sql, params![ws, hash.0, json(lane)])?;
+    }
+    Ok(())
+}
+
+pub fn each_lane(cx: &Cx) -> Result<Vec<(WorkspaceId, Hash16, Lane)>> {
+    cx.all("SELECT ws, hash, lane FROM lanes", [], |row| Ok((cx.ws_name(row.get(0)?)?, row.hash(1)?, row.json(2)?)))
+}

@@ -1,0 +1,8 @@
+//! SQL, one file per group of tables. Functions take the number of a workspace and return what
+//! SQLite says; [`crate::tx`] and [`crate::reads`] turn errors into the store's.
+
+pub mod admin;
+pub mod claims;
+pub mod decisions;
+pub mod history;
+pub mod runs;

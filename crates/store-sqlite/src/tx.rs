@@ -1,0 +1,218 @@
+//! The row primitives over one SQLite transaction (the writer's) or one snapshot (a reader's).
+
+use crate::classify::classify;
+use crate::names::Cx;
+use crate::tables::{admin, claims, decisions, history, runs};
+use semel_core::admission::{Claim, Lane};
+use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
+use semel_store::*;
+
+/// Numbers given so far; kept by the writer and stored with each commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub decision: u64,
+    pub inbox: u64,
+}
+
+pub struct SqlTx<'a> {
+    cx: &'a Cx<'a>,
+    now: Millis,
+    /// `None` in a read: nothing may be written.
+    counters: Option<&'a mut Counters>,
+}
+
+type Sql<T> = rusqlite::Result<T>;
+
+impl<'a> SqlTx<'a> {
+    pub fn new(cx: &'a Cx<'a>, now: Millis, counters: &'a mut Counters) -> SqlTx<'a> {
+        SqlTx { cx, now, counters: Some(counters) }
+    }
+
+    pub fn read_only(cx: &'a Cx<'a>, now: Millis) -> SqlTx<'a> {
+        SqlTx { cx, now, counters: None }
+    }
+
+    /// A workspace nobody wrote to has no rows.
+    fn read<T: Default>(&self, workspace: &WorkspaceId, read: impl FnOnce(&Cx, i64) -> Sql<T>) -> Result<T> {
+        let found = || match self.cx.ws(workspace)? {
+            Some(ws) => read(self.cx, ws),
+            None => Ok(T::default()),
+        };
+        found().map_err(|e| classify(&e))
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&Cx) -> Sql<T>) -> Result<T> {
+        if self.counters.is_none() {
+            return Err(read_only());
+        }
+        write(self.cx).map_err(|e| classify(&e))
+    }
+
+    fn write_in<T>(&self, workspace: &WorkspaceId, write: impl FnOnce(&Cx, i64) -> Sql<T>) -> Result<T> {
+        self.write(|cx| write(cx, cx.ws_or_new(workspace)?))
+    }
+}
+
+fn read_only() -> StoreError {
+    StoreError::Bug("a write inside a read".into())
+}
+
+impl Tx for SqlTx<'_> {
+    fn now(&self) -> Millis {
+        self.now
+    }
+
+    fn claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Option<Claim>> {
+        self.read(workspace, |cx, ws| claims::get(cx, ws, hash))
+    }
+    fn put_claim(&mut self, workspace: &WorkspaceId, claim: &Claim) -> Result<()> {
+        self.write_in(workspace, |cx, ws| claims::put(cx, ws, claim))
+    }
+    fn delete_claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<()> {
+        self.write_in(workspace, |cx, ws| claims::delete(cx, ws, hash))
+    }
+    fn claims_of_run(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<Claim>> {
+        self.read(workspace, |cx, ws| claims::of_run(cx, ws, run))
+    }
+
+    fn lane(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Lane> {
+        self.read(workspace, |cx, ws| claims::lane(cx, ws, hash))
+    }
+    fn put_lane(&mut self, workspace: &WorkspaceId, hash: Hash16, lane: &Lane) -> Result<()> {
+        self.write_in(workspace, |cx, ws| claims::put_lane(cx, ws, hash, lane))
+    }
+
+    fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
+        self.read(workspace, |cx, ws| runs::get(cx, ws, id))
+    }
+    fn insert_run(&mut self, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<()> {
+        self.write(|cx| runs::insert(cx, row, values, labels))
+    }
+    fn update_run(&mut self, row: &RunRow) -> Result<()> {
+        self.write(|cx| runs::update(cx, row))
+    }
+    fn run_values(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<RunValues> {
+        self.read(workspace, |cx, ws| runs::values(cx, ws, id))
+    }
+    fn put_run_values(&mut self, workspace: &WorkspaceId, id: RunId, values: &RunValues) -> Result<()> {
+        self.write_in(workspace, |cx, ws| runs::put_values(cx, ws, id, values))
+    }
+    fn put_labels(&mut self, workspace: &WorkspaceId, id: RunId, labels: &[(String, String)]) -> Result<()> {
+        self.write_in(workspace, |cx, ws| runs::put_labels(cx, ws, id, labels))
+    }
+    fn children(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<RunRow>> {
+        self.read(workspace, |cx, ws| runs::children(cx, ws, id))
+    }
+    fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
+        self.write_in(workspace, |cx, ws| {
+            runs::delete(cx, ws, id)?;
+            history::delete(cx, ws, id)
+        })
+    }
+    fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
+        self.write_in(workspace, |cx, ws| {
+            runs::put_values(cx, ws, id, &RunValues::default())?;
+            history::erase(cx, ws, id)
+        })
+    }
+
+    fn append_journal(&mut self, workspace: &WorkspaceId, row: &JournalRow) -> Result<()> {
+        self.write_in(workspace, |cx, ws| history::append_journal(cx, ws, row))
+    }
+    fn put_snapshot(&mut self, workspace: &WorkspaceId, row: &SnapshotRow) -> Result<()> {
+        self.write_in(workspace, |cx, ws| history::put_snapshot(cx, ws, row))
+    }
+
+    fn put_timer(&mut self, row: &TimerRow) -> Result<()> {
+        self.write_in(&row.workspace, |cx, ws| history::put_timer(cx, ws, row))
+    }
+    fn delete_timer(&mut self, workspace: &WorkspaceId, run: RunId, timer: u64) -> Result<()> {
+        self.write_in(workspace, |cx, ws| history::delete_timer(cx, ws, run, timer))
+    }
+    fn delete_timers(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<()> {
+        self.write_in(workspace, |cx, ws| history::delete_timers(cx, ws, run))
+    }
+
+    fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()> {
+        self.write_in(workspace, |cx, ws| history::put_effect(cx, ws, row))
+    }
+    fn append_log(&mut self, workspace: &WorkspaceId, row: &LogRow) -> Result<()> {
+        self.write_in(workspace, |cx, ws| history::append_log(cx, ws, row))
+    }
+    fn append_decision(&mut self, row: &DecisionRow) -> Result<u64> {
+        let counters = self.counters.as_mut().ok_or_else(read_only)?;
+        counters.decision += 1;
+        let seq = counters.decision;
+        self.write(|cx| decisions::append(cx, seq, row))?;
+        Ok(seq)
+    }
+
+    fn push_inbox(&mut self, workspace: &WorkspaceId, run: RunId, message: &Inbox) -> Result<()> {
+        let counters = self.counters.as_mut().ok_or_else(read_only)?;
+        counters.inbox += 1;
+        let seq = counters.inbox;
+        self.write_in(workspace, |cx, ws| history::push_inbox(cx, ws, run, seq, message))
+    }
+    fn inbox(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<(u64, Inbox)>> {
+        self.read(workspace, |cx, ws| history::inbox(cx, ws, run))
+    }
+    fn delete_inbox(&mut self, workspace: &WorkspaceId, run: RunId, seq: u64) -> Result<()> {
+        self.write_in(workspace, |cx, ws| history::delete_inbox(cx, ws, run, seq))
+    }
+
+    fn kv(&mut self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>> {
+        self.read(workspace, |cx, ws| admin::kv(cx, ws, namespace, key))
+    }
+    fn put_kv(&mut self, workspace: &WorkspaceId, row: &KvRow) -> Result<()> {
+        self.write_in(workspace, |cx, ws| admin::put_kv(cx, ws, row))
+    }
+    fn delete_kv(&mut self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<()> {
+        self.write_in(workspace, |cx, ws| admin::delete_kv(cx, ws, namespace, key))
+    }
+
+    fn flow_head(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Option<FlowRow>> {
+        self.read(workspace, |cx, ws| admin::flow(cx, ws, flow, None))
+    }
+    fn insert_flow(&mut self, row: &FlowRow) -> Result<()> {
+        self.write(|cx| admin::insert_flow(cx, row))
+    }
+    fn put_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef, rows: &[ScheduleRow]) -> Result<()> {
+        self.write_in(workspace, |cx, ws| admin::put_schedules(cx, ws, flow, rows))
+    }
+    fn update_schedule(&mut self, row: &ScheduleRow) -> Result<()> {
+        self.write_in(&row.workspace, |cx, ws| admin::update_schedule(cx, ws, row))
+    }
+
+    fn secret_versions(&mut self, workspace: &WorkspaceId, name: &str) -> Result<Vec<SecretRow>> {
+        self.read(workspace, |cx, ws| admin::secret_versions(cx, ws, name))
+    }
+    fn put_secret(&mut self, row: &SecretRow) -> Result<()> {
+        self.write(|cx| admin::put_secret(cx, row))
+    }
+
+    fn token(&mut self, id: &str) -> Result<Option<TokenRow>> {
+        admin::token(self.cx, id).map_err(|e| classify(&e))
+    }
+    fn put_token(&mut self, row: &TokenRow) -> Result<()> {
+        self.write(|cx| admin::put_token(cx, row))
+    }
+    fn workspace(&mut self, id: &WorkspaceId) -> Result<Option<WorkspaceRow>> {
+        self.read(id, admin::workspace)
+    }
+    fn put_workspace(&mut self, row: &WorkspaceRow) -> Result<()> {
+        self.write(|cx| admin::put_workspace(cx, row))
+    }
+
+    fn forgotten_claims(&mut self, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, Hash16)>> {
+        claims::forgotten(self.cx, now, limit).map_err(|e| classify(&e))
+    }
+    fn sweep_kv(&mut self, now: Millis, limit: u32) -> Result<u64> {
+        self.write(|cx| admin::sweep_kv(cx, now, limit))
+    }
+    fn sweep_decisions(&mut self, before: Millis, limit: u32) -> Result<u64> {
+        self.write(|cx| decisions::sweep(cx, before, limit))
+    }
+    fn old_runs(&mut self, before: Millis, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>> {
+        runs::old(self.cx, before, limit).map_err(|e| classify(&e))
+    }
+}

@@ -1,0 +1,162 @@
+//! The one writer: drain, apply, commit, answer.
+//!
+//! | failure | what happens |
+//! |---|---|
+//! | a script says no | its savepoint is rolled back; its neighbours go on |
+//! | BEGIN or COMMIT is refused (full, busy) | the whole batch is rolled back and told so; the next batch is the probe |
+//! | SQLite ends the transaction on its own | the same: what came before in the batch is gone too |
+//! | I/O error, damage, an unknown commit, a panic | the store is poisoned: every write from then on says why |
+//!
+//! Nobody is answered before the commit is durable. There is no linger: while one batch is being
+//! synced the next one gathers.
+
+use crate::classify::{classify, classify_commit};
+use crate::names::Cx;
+use crate::shared::{Job, Shared};
+use crate::tx::{Counters, SqlTx};
+use rusqlite::Connection;
+use semel_core::Millis;
+use semel_store::{Done, Result, StoreError, Work, script};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Writes in one transaction.
+const BATCH_MAX: usize = 1_024;
+
+pub struct Writer {
+    connection: Connection,
+    shared: Arc<Shared>,
+    counters: Counters,
+}
+
+impl Writer {
+    pub fn new(mut connection: Connection, shared: Arc<Shared>, counters: Counters) -> rusqlite::Result<Writer> {
+        let watched = shared.clone();
+        connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages: std::ffi::c_int| {
+            watched.checkpoints.saw(u32::try_from(pages).unwrap_or(0));
+            Ok(())
+        }))?;
+        Ok(Writer { connection, shared, counters })
+    }
+
+    /// Runs until the queue is closed and empty, then moves the log into the database.
+    pub fn run(mut self) {
+        while let Some(jobs) = self.shared.queue.take(BATCH_MAX) {
+            self.batch(jobs);
+        }
+        self.shared.checkpoints.stop();
+        if self.shared.health.poisoned().is_none() {
+            let _gate = self.shared.gate.lock();
+            // The log is complete without this; a reader that holds it up costs time at the next start.
+            let truncated = self.connection.wal_checkpoint_v2(None::<&str>, rusqlite::wal::CheckpointMode::TRUNCATE);
+            if let Err(error) = truncated {
+                tracing::warn!("the last checkpoint did not finish: {error}");
+            }
+        }
+    }
+
+    fn batch(&mut self, jobs: Vec<Job>) {
+        let answers = {
+            // Taken through a clone, so that the lock does not borrow the writer.
+            let shared = self.shared.clone();
+            let _gate = shared.gate.lock();
+            self.commit(&jobs)
+        };
+        match answers {
+            Ok(answers) => {
+                self.shared.health.recover();
+                for (job, answer) in jobs.into_iter().zip(answers) {
+                    send(job, answer);
+                }
+            }
+            Err(error) => {
+                let error = self.shared.health.note(error);
+                for job in jobs {
+                    send(job, Err(error.clone()));
+                }
+            }
+        }
+        self.shared.checkpoints.ask();
+    }
+
+    /// All or nothing, but for batches that failed alone. `Err` means nothing was committed, or
+    /// that nobody knows.
+    fn commit(&mut self, jobs: &[Job]) -> Result<Vec<Result<Done>>> {
+        if let Some(why) = self.shared.health.poisoned() {
+            return Err(why);
+        }
+        let before = self.counters;
+        let shared = self.shared.clone();
+        let cx = Cx::new(&self.connection, &shared.names);
+        let done = execute(&cx, "BEGIN IMMEDIATE")
+            .and_then(|()| apply_all(&cx, &shared, &mut self.counters, jobs))
+            .and_then(|answers| finish(&cx, shared.clock.now(), self.counters, answers));
+        match done {
+            Ok(answers) => {
+                cx.publish();
+                Ok(answers)
+            }
+            Err(error) => {
+                self.counters = before;
+                if !self.connection.is_autocommit() {
+                    // If even this fails, the connection's own recovery rolls back.
+                    execute(&cx, "ROLLBACK").map_err(|e| StoreError::Poisoned(format!("{error}; then rollback failed: {e}")))?;
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+fn execute(cx: &Cx, sql: &str) -> Result<()> {
+    cx.exec(sql, []).map(|_| ()).map_err(|e| classify(&e))
+}
+
+fn apply_all(cx: &Cx, shared: &Shared, counters: &mut Counters, jobs: &[Job]) -> Result<Vec<Result<Done>>> {
+    if let [job] = jobs {
+        // Alone, the transaction itself is the savepoint.
+        return run_script(cx, shared.clock.now(), counters, &job.work).map(|done| vec![Ok(done)]);
+    }
+    jobs.iter().map(|job| apply_one(cx, shared.clock.now(), counters, &job.work)).collect()
+}
+
+/// The inner answer is this write's own; the outer error is everybody's.
+fn apply_one(cx: &Cx, now: Millis, counters: &mut Counters, work: &Work) -> Result<Result<Done>> {
+    let (before, mark) = (*counters, cx.mark());
+    execute(cx, "SAVEPOINT work")?;
+    let answer = run_script(cx, now, counters, work);
+    if let Err(error) = &answer {
+        // SQLite may have ended the whole transaction (disk full, I/O error).
+        if error.is_fatal() || cx.connection.is_autocommit() {
+            return Err(error.clone());
+        }
+        execute(cx, "ROLLBACK TO work")?;
+        *counters = before;
+        cx.forget_since(mark);
+    }
+    execute(cx, "RELEASE work")?;
+    Ok(answer)
+}
+
+fn run_script(cx: &Cx, now: Millis, counters: &mut Counters, work: &Work) -> Result<Done> {
+    let mut tx = SqlTx::new(cx, now, counters);
+    catch_unwind(AssertUnwindSafe(|| script::apply(&mut tx, work)))
+        .unwrap_or_else(|_| Err(StoreError::Poisoned("a rule of the store was broken (panic)".into())))
+}
+
+fn finish(cx: &Cx, now: Millis, counters: Counters, answers: Vec<Result<Done>>) -> Result<Vec<Result<Done>>> {
+    cx.exec(
+        "UPDATE meta SET clock_ms = ?1, last_decision = ?2, last_inbox = ?3 WHERE id = 1",
+        [now.0, crate::codec::int(counters.decision), crate::codec::int(counters.inbox)],
+    )
+    .map_err(|e| classify(&e))?;
+    cx.exec("COMMIT", []).map_err(|e| classify_commit(&e))?;
+    Ok(answers)
+}
+
+/// A reply that panics must not take the writer with it.
+fn send(job: Job, answer: Result<Done>) {
+    if catch_unwind(AssertUnwindSafe(|| (job.reply)(answer))).is_err() {
+        tracing::error!("a reply panicked; the write itself was answered");
+    }
+}
