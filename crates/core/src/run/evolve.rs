@@ -59,6 +59,7 @@ impl RunState {
                     found.work = Work::Sending(Sending {
                         send: *send,
                         repeats,
+                        lost: false,
                         class: *class,
                         out_key: out_key.clone(),
                         safe_until: *safe_until,
@@ -69,6 +70,7 @@ impl RunState {
             Event::SendLost { step, .. } => {
                 if let Some(Work::Sending(sending)) = self.steps.get_mut(step).map(|s| &mut s.work) {
                     sending.repeats += 1;
+                    sending.lost = true;
                 }
             }
             Event::AttemptFailed { step, attempt, failure, doubt } => self.fail_attempt(step, *attempt, failure, *doubt),
@@ -109,6 +111,7 @@ impl RunState {
             Event::Finishing => self.phase = Phase::Finishing,
             Event::Ended { status, warned, .. } => {
                 self.phase = Phase::Ended(*status);
+                self.paused = false;
                 self.warned = *warned;
                 self.timers.clear();
             }
@@ -147,7 +150,7 @@ impl RunState {
         } else {
             Work::Evaluating
         };
-        self.steps.insert(key.clone(), Step { take, round, attempt: 1, first_at: Some(at), work });
+        self.steps.insert(key.clone(), Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, work });
     }
 
     fn set_timer(&mut self, timer: u64, due: Millis, step: &StepKey, why: TimerWhy) {
@@ -161,7 +164,9 @@ impl RunState {
             TimerWhy::Sleep => found.work = Work::Sleeping { timer },
             TimerWhy::Backoff => {
                 let sending = match &found.work {
-                    Work::Sending(sending) | Work::Backoff { sending: Some(sending), .. } => Some(sending.clone()),
+                    Work::Sending(sending) | Work::Doubtful(sending) | Work::Backoff { sending: Some(sending), .. } => {
+                        Some(sending.clone())
+                    }
                     _ => None,
                 };
                 found.work = Work::Backoff { timer: Some(timer), sending };
@@ -191,7 +196,7 @@ impl RunState {
             Some(step) => {
                 step.attempt = attempt + 1;
                 match &mut step.work {
-                    Work::Sending(sending) | Work::Doubtful(sending) => {
+                    Work::Sending(sending) | Work::Doubtful(sending) | Work::Backoff { sending: Some(sending), .. } => {
                         sending.repeats = 0;
                         sending.class
                     }
@@ -219,13 +224,33 @@ impl RunState {
         }
     }
 
-    /// A step that waits for its verdict goes on at once, so the doubt is gone. A step that failed
-    /// with its doubt keeps the verdict: a restart must not send again what was called done.
+    /// A step that waits for its verdict goes on at once, so the doubt is gone; but a step that was
+    /// called failed keeps it, and so does one that had failed with its doubt: a restart must not
+    /// send again what was called done.
     fn take_verdict(&mut self, key: &StepKey, verdict: VerdictKind) {
-        if matches!(self.steps.get(key).map(|s| &s.work), Some(Work::Doubtful(_))) {
+        let waits = match self.steps.get_mut(key) {
+            Some(step) => {
+                if verdict == VerdictKind::RepeatNewKey {
+                    step.new_keys += 1;
+                }
+                matches!(step.work, Work::Doubtful(_))
+            }
+            None => false,
+        };
+        if waits && verdict != VerdictKind::Fail {
             self.doubts.remove(key);
         } else if let Some(doubt) = self.doubts.get_mut(key) {
             doubt.verdict = Some(verdict);
+        }
+        let new_key = self.out_key(key, None);
+        if let Some(Step { work: Work::Doubtful(sending), .. }) = self.steps.get_mut(key) {
+            sending.repeats = 0;
+            sending.lost = false;
+            if verdict == VerdictKind::RepeatNewKey {
+                // The far side does not know this key: its window begins with the next send.
+                sending.out_key = new_key;
+                sending.safe_until = sending.safe_until.map(|_| Millis(0));
+            }
         }
     }
 
@@ -289,7 +314,6 @@ impl RunState {
         self.round = round;
         self.flow_attempt += 1;
         self.cancelling = false;
-        self.paused = false;
         self.timers.clear();
         self.doubts.retain(|_, doubt| doubt.verdict.is_none());
         for step in self.steps.values_mut() {
@@ -347,5 +371,6 @@ impl RunState {
 }
 
 fn root_step(take: u32) -> Step {
-    Step { take, round: 0, attempt: 1, first_at: None, work: Work::Group(GroupState::new(ListName::Tasks, 1, None)) }
+    let work = Work::Group(GroupState::new(ListName::Tasks, 1, None));
+    Step { take, round: 0, attempt: 1, first_at: None, new_keys: 0, work }
 }

@@ -55,6 +55,9 @@ pub struct Step {
     /// Counts the author's attempts, the first being 1.
     pub attempt: u32,
     pub first_at: Option<Millis>,
+    /// How often a verdict asked for a new outbound key.
+    #[serde(default)]
+    pub new_keys: u32,
     pub work: Work,
 }
 
@@ -126,6 +129,9 @@ pub struct Sending {
     pub send: u32,
     /// Sends since the last attempt began: automatic repeats are bounded.
     pub repeats: u32,
+    /// The last answer was lost: sending again needs the class's leave at that time.
+    #[serde(default)]
+    pub lost: bool,
     pub class: EffectClass,
     pub out_key: String,
     pub safe_until: Option<Millis>,
@@ -274,6 +280,30 @@ impl RunState {
         match self.steps.get(key) {
             Some(step) => step_id(self.logical, step.take, step.round, key),
             None => step_id(self.logical, self.take, 0, key),
+        }
+    }
+
+    /// The outbound key of an effect: the author's own, else the step id; a new one for each
+    /// verdict that asked for it.
+    pub fn out_key(&self, key: &StepKey, declared: Option<String>) -> String {
+        match self.steps.get(key).map_or(0, |s| s.new_keys) {
+            0 => declared.unwrap_or_else(|| self.step_id(key).hex()),
+            n => format!("{}-{n}", self.step_id(key).hex()),
+        }
+    }
+
+    /// True for a step that has ended and is kept for a restart.
+    pub fn is_kept(&self, key: &StepKey) -> bool {
+        let parent = key.parent().and_then(|parent| self.steps.get(&parent));
+        matches!(parent, Some(Step { work: Work::Group(group), .. }) if group.kept.contains(key))
+    }
+
+    /// How many top-level tasks have started.
+    pub fn tasks_reached(&self) -> u32 {
+        match self.steps.get(&StepKey::root()).map(|s| &s.work) {
+            Some(Work::Group(group)) if group.stage == Stage::Body => group.next,
+            Some(Work::Group(group)) => group.body_next,
+            _ => 0,
         }
     }
 

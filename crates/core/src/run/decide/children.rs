@@ -1,0 +1,102 @@
+//! Sub-runs and other ops, whose results are journaled by the transaction that carried them.
+
+use super::Machine;
+use super::effects::Loss;
+use crate::ids::RunId;
+use crate::ir::TaskKind;
+use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, StepOutcome};
+use crate::run::state::{Phase, Step, Work};
+use crate::run::step::StepKey;
+
+impl Machine<'_> {
+    /// Only a sub-run has a durable time-out of its own; calls are timed by the performer.
+    pub(super) fn timed_out(&mut self, key: &StepKey) {
+        let Some(Step { work: Work::Child { run, .. }, .. }) = self.state.steps.get(key) else { return };
+        // The admission is on its way: `go_on` finds the time-out when the child is known.
+        let Some(run) = *run else { return };
+        let by = By { who: "timeout".into(), why: format!("step {key} took too long") };
+        self.act(Action::CancelChild { run, by });
+        self.end_step(key, StepOutcome::Failed, None, Some(Failure::new("timeout", "the sub-run took too long")));
+    }
+
+    pub(super) fn child_ended(&mut self, run: RunId, status: EndStatus, outputs: Payload, doubts: u32) {
+        let waiting = self.state.steps.iter().find_map(|(key, step)| match step.work {
+            Work::Child { run: Some(child), .. } if child == run => Some(key.clone()),
+            _ => None,
+        });
+        let Some(key) = waiting else { return self.doubts_below(run, doubts) };
+        self.emit(Event::ChildEnded { step: key.clone(), run, status, outputs: outputs.clone(), doubts });
+        let transmit = match self.flow.task(key.task_id()).map(|t| &t.kind) {
+            Some(TaskKind::Subflow(spec)) => spec.transmit_failed,
+            _ => true,
+        };
+        let failure = |word: &str| Failure::new("subflow_failed", format!("sub-run {run} {word}"));
+        match status {
+            EndStatus::Completed => self.end_step(&key, StepOutcome::Success, Some(outputs), None),
+            _ if self.state.cancelling => self.end_step(&key, StepOutcome::Cancelled, None, None),
+            EndStatus::Failed | EndStatus::Cancelled if !transmit => {
+                self.end_step(&key, StepOutcome::Warning, Some(outputs), None);
+            }
+            EndStatus::Failed => self.end_step(&key, StepOutcome::Failed, Some(outputs), Some(failure("failed"))),
+            EndStatus::Cancelled => self.end_step(&key, StepOutcome::Failed, Some(outputs), Some(failure("was cancelled"))),
+        }
+    }
+
+    pub(super) fn doubts_below(&mut self, run: RunId, count: u32) {
+        let known = self.state.doubts_below.get(&run).copied().unwrap_or(0);
+        if known != count {
+            self.emit(Event::DoubtsBelow { run, count });
+        }
+        if self.state.phase == Phase::Ended(EndStatus::Failed) && self.verdicts_go_on() {
+            self.reopen_by_verdicts(By { who: "verdict".into(), why: "the last doubt below is settled".into() });
+        }
+    }
+
+    /// An op's result was journaled by its transaction: act on it.
+    pub(super) fn go_on(&mut self) {
+        let failed: Vec<(StepKey, Failure)> = self
+            .state
+            .steps
+            .iter()
+            .filter_map(|(key, step)| match &step.work {
+                Work::OpFailed { failure } => Some((key.clone(), failure.clone())),
+                _ => None,
+            })
+            .collect();
+        for (key, failure) in failed {
+            self.attempt_failed(&key, failure, Loss::No);
+        }
+        self.go_on_with_children();
+        self.touch_all_groups();
+    }
+
+    /// A child is known now: what was decided before that applies to it.
+    fn go_on_with_children(&mut self) {
+        let children: Vec<(StepKey, RunId, Option<u64>)> = self
+            .state
+            .steps
+            .iter()
+            .filter_map(|(key, step)| match step.work {
+                Work::Child { run: Some(run), timer } => Some((key.clone(), run, timer)),
+                _ => None,
+            })
+            .collect();
+        for (key, run, timer) in children {
+            if !self.waits_for_child(&key) {
+                self.end_step(&key, StepOutcome::Success, None, None);
+            } else if self.state.cancelling {
+                self.act(Action::CancelChild { run, by: By { who: "parent".into(), why: "the parent run is cancelled".into() } });
+            } else if timer.is_some_and(|timer| !self.state.timers.contains_key(&timer)) {
+                self.timed_out(&key);
+            }
+        }
+    }
+
+    pub(super) fn waits_for_child(&self, key: &StepKey) -> bool {
+        match self.flow.task(key.task_id()).map(|t| &t.kind) {
+            Some(TaskKind::Subflow(spec)) => spec.wait,
+            _ => true,
+        }
+    }
+
+}

@@ -1,0 +1,88 @@
+//! What the engine's answer to an evaluation starts.
+
+use super::Machine;
+use super::effects::Loss;
+use crate::ir::{EffectClass, Task, TaskKind};
+use crate::run::event::{Action, Evaluated, Event, Failure, ListName, StepOutcome, TimerWhy};
+use crate::run::state::{Sending, Step, Work};
+use crate::run::step::StepKey;
+
+impl Machine<'_> {
+    pub(super) fn evaluated(&mut self, key: &StepKey, result: Result<Evaluated, Failure>) {
+        let Some(Step { work: Work::Evaluating, .. }) = self.state.steps.get(key) else { return };
+        if self.state.paused {
+            return; // Resume asks again
+        }
+        let Some(task) = self.flow.task(key.task_id()) else { return };
+        let step = key.clone();
+        match result {
+            Err(failure) => self.end_step(key, StepOutcome::Failed, None, Some(failure)),
+            Ok(Evaluated::Skip) => self.end_step(key, StepOutcome::Skipped, None, None),
+            Ok(Evaluated::Group) => {
+                let concurrent = match &task.kind {
+                    TaskKind::Parallel { concurrent, .. } => *concurrent,
+                    _ => 1,
+                };
+                self.emit(Event::Branched { step: step.clone(), list: ListName::Tasks, concurrent, output: None });
+                self.touched.push_back(step);
+            }
+            Ok(Evaluated::Branch { list, output }) => {
+                self.emit(Event::Branched { step: step.clone(), list, concurrent: 1, output });
+                self.touched.push_back(step);
+            }
+            Ok(Evaluated::Items { count, items }) => {
+                if count > self.limits.foreach_items_max {
+                    let text = format!("{count} items; at most {} are allowed", self.limits.foreach_items_max);
+                    return self.end_step(key, StepOutcome::Failed, None, Some(Failure::new("too_many_items", text)));
+                }
+                let concurrent = match &task.kind {
+                    TaskKind::ForEach { concurrent, .. } => *concurrent,
+                    _ => 1,
+                };
+                self.emit(Event::LoopStarted { step: step.clone(), count, concurrent, items });
+                self.touched.push_back(step);
+            }
+            Ok(Evaluated::Sleep { ms }) => self.set_timer(key, ms, TimerWhy::Sleep),
+            Ok(Evaluated::Inline { result, labels }) => {
+                if let Some(labels) = labels {
+                    self.emit(Event::LabelsSet { labels });
+                }
+                match result {
+                    Ok(output) => self.end_step(key, self.ending(key, task), output, None),
+                    Err(failure) => self.attempt_failed(key, failure, Loss::No),
+                }
+            }
+            Ok(Evaluated::Effect { class, out_key, window_ms, timeout_ms, request }) => {
+                let first = Sending {
+                    send: 0,
+                    repeats: 0,
+                    lost: false,
+                    class,
+                    out_key: self.state.out_key(key, out_key),
+                    safe_until: (class == EffectClass::Keyed).then(|| self.now.plus(window_ms)),
+                    timeout_ms,
+                };
+                self.send(key, first, Some(request));
+            }
+            Ok(Evaluated::Op) => {
+                self.emit(Event::OpRequested { step: step.clone() });
+                self.act(Action::Op(step));
+            }
+            Ok(Evaluated::Child) => {
+                self.emit(Event::ChildRequested { step: step.clone() });
+                if let Some(ms) = task.timeout_ms {
+                    self.set_timer(key, ms, TimerWhy::Timeout);
+                }
+                self.act(Action::Op(step));
+            }
+        }
+    }
+
+    /// A step that needed several attempts ends with a warning if its author wants to see that.
+    pub(super) fn ending(&self, key: &StepKey, task: &Task) -> StepOutcome {
+        let retried = self.state.steps.get(key).is_some_and(|s| s.attempt > 1);
+        let warn = task.retry.as_ref().is_some_and(|r| r.warning_on_retry);
+        if retried && warn { StepOutcome::Warning } else { StepOutcome::Success }
+    }
+
+}

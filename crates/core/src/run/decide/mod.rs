@@ -1,0 +1,170 @@
+//! The machine: one input in, events and actions out.
+//!
+//! [`decide`] folds every event it emits into the state it was given, so afterwards the state is
+//! exactly the fold of the journal with those events appended. If the commit of those events is
+//! refused, the caller throws the state away and loads it again.
+//!
+//! What each failure does: an expression that does not evaluate fails its step; a clean failure
+//! is retried by the author's policy, then fails the step; a lost answer is sent again where the
+//! class allows, else the step fails with its effect in doubt; a crash in mid-effect repeats,
+//! fails or holds by class and `on_doubt`. A failed step fails its group unless `allowFailure`;
+//! `errors:` then `finally:` run; the run ends Failed, or Held while a doubt is open.
+//!
+//! While a run is paused what was sent may settle, and nothing starts: no step, no send, no op.
+//! `Resume` finds all that waited.
+
+mod children;
+mod effects;
+mod evaluated;
+mod people;
+mod recover;
+mod steps;
+
+use super::event::{Action, By, EndStatus, Event, Failure, Input, Payload, StepOutcome, TimerWhy, VerdictKind};
+use super::index::FlowIndex;
+use super::retry::delay_ms;
+use super::state::{Phase, RunState, Work};
+use super::step::StepKey;
+use crate::limits::Limits;
+use crate::time::Millis;
+use std::collections::VecDeque;
+
+/// Automatic sends of one attempt after lost answers, the first included.
+pub const SENDS_MAX: u32 = 5;
+
+/// Why an input is not possible now. The text is for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotPossible(pub String);
+
+/// What came of an input.
+#[derive(Clone, Debug, Default)]
+pub struct Decided {
+    pub events: Vec<Event>,
+    pub actions: Vec<Action>,
+}
+
+/// Decides one input. On `Err` nothing has changed.
+pub fn decide(flow: &FlowIndex, state: &mut RunState, input: Input, now: Millis, limits: &Limits) -> Result<Decided, NotPossible> {
+    let mut machine = Machine { flow, state, now, limits, out: Decided::default(), touched: VecDeque::new() };
+    machine.handle(input)?;
+    machine.settle();
+    Ok(machine.out)
+}
+
+struct Machine<'a> {
+    flow: &'a FlowIndex,
+    state: &'a mut RunState,
+    now: Millis,
+    limits: &'a Limits,
+    out: Decided,
+    /// Groups that may have something to start or to end.
+    touched: VecDeque<StepKey>,
+}
+
+fn refuse<T>(text: impl Into<String>) -> Result<T, NotPossible> {
+    Err(NotPossible(text.into()))
+}
+
+impl Machine<'_> {
+    fn emit(&mut self, event: Event) {
+        self.state.evolve(&event);
+        self.out.events.push(event);
+    }
+
+    fn act(&mut self, action: Action) {
+        self.out.actions.push(action);
+    }
+
+    fn handle(&mut self, input: Input) -> Result<(), NotPossible> {
+        match input {
+            Input::Start => self.start(),
+            Input::Evaluated { step, result } => self.evaluated(&step, result),
+            Input::OutputsEvaluated(result) => self.outputs_evaluated(result),
+            Input::Performed { step, send, outcome } => self.performed(&step, send, outcome),
+            Input::Continue => self.go_on(),
+            Input::TimerFired { timer } => self.timer_fired(timer),
+            Input::ChildEnded { run, status, outputs, doubts } => self.child_ended(run, status, outputs, doubts),
+            Input::DoubtsBelow { run, count } => self.doubts_below(run, count),
+            Input::Delivered { payload } => self.emit(Event::Delivered { payload }),
+            Input::Pause { by } => return self.pause(by),
+            Input::Resume { by } => return self.resume(by),
+            Input::Cancel { by } => return self.cancel(by),
+            Input::Restart { by } => return self.restart(by),
+            Input::Replay { by, from } => return self.replay(by, from),
+            Input::Verdict { step, verdict, by, result } => return self.verdict(step, verdict, by, result),
+            Input::Recover => self.recover(),
+        }
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        if self.state.phase != Phase::Waiting {
+            return;
+        }
+        self.clear_timers(|_| true);
+        self.emit(Event::Started { at: self.now });
+        self.touched.push_back(StepKey::root());
+    }
+
+    fn touch_all_groups(&mut self) {
+        let groups = self.state.steps.iter().filter(|(_, s)| matches!(s.work, Work::Group(_))).map(|(k, _)| k.clone());
+        // Innermost first, so that a parent sees its children's ends.
+        self.touched.extend(groups.rev());
+    }
+
+
+    fn root_ended(&mut self, outcome: StepOutcome) {
+        match outcome {
+            StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => {
+                self.emit(Event::Finishing);
+                self.act(Action::EvaluateOutputs);
+            }
+            StepOutcome::Cancelled => self.end_run(EndStatus::Cancelled, None, None),
+            StepOutcome::Failed => self.run_failed(),
+        }
+    }
+
+    fn run_failed(&mut self) {
+        if self.verdicts_go_on() {
+            return self.reopen_by_verdicts(By { who: "verdict".into(), why: "given before the run had failed".into() });
+        }
+        let failure = match self.state.steps.get(&StepKey::root()).map(|s| &s.work) {
+            Some(Work::Group(group)) => group.failure.clone().map(|(_, failure)| failure),
+            _ => None,
+        };
+        // What a person called failed is not sent again by itself.
+        let called_failed = self.settled_steps(VerdictKind::Fail).next().is_some();
+        let delay = match &self.flow.flow.retry {
+            Some(retry) if self.state.open_doubts() == 0 && !called_failed => {
+                let first = self.state.first_started.unwrap_or(self.now);
+                let salt = self.state.step_id(&StepKey::root());
+                delay_ms(retry, self.state.flow_attempt + 1, first, self.now, salt, self.limits.retries_max)
+            }
+            _ => None,
+        };
+        match delay {
+            Some(delay) => self.set_timer(&StepKey::root(), delay, TimerWhy::FlowRetry),
+            None => self.end_run(EndStatus::Failed, None, failure),
+        }
+    }
+
+    fn outputs_evaluated(&mut self, result: Result<Option<Payload>, Failure>) {
+        if self.state.phase != Phase::Finishing {
+            return;
+        }
+        match result {
+            Ok(outputs) => self.end_run(EndStatus::Completed, outputs, None),
+            Err(failure) => self.end_run(EndStatus::Failed, None, Some(failure)),
+        }
+    }
+
+    fn end_run(&mut self, status: EndStatus, outputs: Option<Payload>, failure: Option<Failure>) {
+        let warned = match self.state.steps.get(&StepKey::root()).map(|s| &s.work) {
+            Some(Work::Group(group)) => group.warned,
+            _ => false,
+        };
+        self.clear_timers(|_| true);
+        self.emit(Event::Ended { status, warned, outputs, failure });
+    }
+}

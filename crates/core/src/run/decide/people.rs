@@ -1,0 +1,203 @@
+//! What people ask for. A refusal changes nothing and says why.
+
+use super::effects::Loss;
+use super::{Machine, NotPossible, refuse};
+use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, StepOutcome, TimerWhy, VerdictKind};
+use crate::run::state::{Phase, Work};
+use crate::run::step::StepKey;
+
+impl Machine<'_> {
+    pub(super) fn pause(&mut self, by: By) -> Result<(), NotPossible> {
+        match self.state.phase {
+            Phase::Open if self.state.cancelling => refuse("the run is being cancelled"),
+            Phase::Open if self.state.paused => refuse("the run is paused already"),
+            Phase::Open => {
+                self.emit(Event::Paused { by });
+                Ok(())
+            }
+            Phase::Waiting => refuse("the run has not started; cancel it instead"),
+            Phase::Finishing | Phase::RetryLater | Phase::Ended(_) => refuse("only a running run can be paused"),
+        }
+    }
+
+    pub(super) fn resume(&mut self, by: By) -> Result<(), NotPossible> {
+        if !self.state.paused || self.state.is_ended() {
+            return refuse("the run is not paused; use restart for a failed run");
+        }
+        self.emit(Event::Resumed { by });
+        let ready: Vec<(StepKey, bool)> = self
+            .state
+            .steps
+            .iter()
+            .filter_map(|(key, step)| match step.work {
+                Work::Evaluating => Some((key.clone(), true)),
+                Work::Backoff { timer: None, .. } => Some((key.clone(), false)),
+                _ => None,
+            })
+            .collect();
+        for (key, evaluate) in ready {
+            if evaluate {
+                self.act(Action::Evaluate(key));
+            } else {
+                self.try_again(&key);
+            }
+        }
+        self.touch_all_groups();
+        Ok(())
+    }
+
+    pub(super) fn cancel(&mut self, by: By) -> Result<(), NotPossible> {
+        match self.state.phase {
+            Phase::Ended(_) => return refuse("the run has ended already"),
+            Phase::Waiting | Phase::RetryLater | Phase::Finishing => {
+                self.emit(Event::CancelRequested { by });
+                self.end_run(EndStatus::Cancelled, None, None);
+                return Ok(());
+            }
+            Phase::Open if self.state.cancelling => return Ok(()),
+            Phase::Open => {}
+        }
+        self.emit(Event::CancelRequested { by: by.clone() });
+        let steps: Vec<(StepKey, Work)> = self.state.steps.iter().map(|(k, s)| (k.clone(), s.work.clone())).collect();
+        for (key, work) in steps {
+            match work {
+                // What has been sent must settle; what a child has sent, too.
+                Work::Sending(_) | Work::Op | Work::Child { run: None, .. } => {}
+                Work::Child { run: Some(run), .. } => self.act(Action::CancelChild { run, by: by.clone() }),
+                Work::Group(_) => self.touched.push_back(key),
+                Work::Backoff { sending: Some(sending), .. } if sending.lost => {
+                    let failure = Failure::new("lost", "an answer was lost, and the run was cancelled before the repeat");
+                    self.attempt_failed(&key, failure, Loss::Final);
+                }
+                Work::Evaluating
+                | Work::Backoff { .. }
+                | Work::Sleeping { .. }
+                | Work::OpFailed { .. }
+                | Work::Doubtful(_) => self.end_step(&key, StepOutcome::Cancelled, None, None),
+                Work::Failed => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn restart(&mut self, by: By) -> Result<(), NotPossible> {
+        match self.state.phase {
+            Phase::Ended(_) if self.state.open_doubts() > 0 => {
+                refuse("an effect is in doubt; give a verdict first (semel run verdict)")
+            }
+            Phase::Ended(EndStatus::Completed) => refuse("the run completed; use replay to do finished steps again"),
+            Phase::Ended(EndStatus::Failed | EndStatus::Cancelled) => {
+                self.reopen(by);
+                Ok(())
+            }
+            Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater => refuse("the run has not ended"),
+        }
+    }
+
+    /// Goes on from the failed steps; what a verdict called done is not asked for again.
+    pub(super) fn reopen(&mut self, by: By) {
+        let done: Vec<StepKey> = self.settled_steps(VerdictKind::Done).collect();
+        let round = self.state.round + 1;
+        self.emit(Event::Restarted { by, round, at: self.now });
+        for key in done {
+            self.end_step(&key, StepOutcome::Success, None, None);
+        }
+        let again: Vec<StepKey> = self
+            .state
+            .steps
+            .iter()
+            .filter(|(_, s)| matches!(s.work, Work::Evaluating) && !self.state.paused)
+            .map(|(k, _)| k.clone())
+            .collect();
+        for key in again {
+            self.act(Action::Evaluate(key));
+        }
+        self.touch_all_groups();
+    }
+
+    /// As [`Self::reopen`], but a step that a verdict called failed stays failed: only a restart
+    /// that a person asks for does it again.
+    pub(super) fn reopen_by_verdicts(&mut self, by: By) {
+        let failed: Vec<StepKey> = self.settled_steps(VerdictKind::Fail).collect();
+        self.reopen(by);
+        self.out.actions.retain(|action| !matches!(action, Action::Evaluate(key) if failed.contains(key)));
+        for key in failed {
+            self.end_step(&key, StepOutcome::Failed, None, Some(called_failed()));
+        }
+    }
+
+    /// Failed steps, kept for a restart, whose doubt was settled in this way.
+    pub(super) fn settled_steps(&self, verdict: VerdictKind) -> impl Iterator<Item = StepKey> {
+        let doubts = self.state.doubts.iter();
+        doubts
+            .filter(move |(key, doubt)| doubt.verdict == Some(verdict) && self.state.steps.contains_key(key))
+            .map(|(key, _)| key.clone())
+    }
+
+    pub(super) fn replay(&mut self, by: By, from: Option<String>) -> Result<(), NotPossible> {
+        if !self.state.is_ended() {
+            return refuse("the run has not ended; cancel it first");
+        }
+        if self.state.open_doubts() > 0 {
+            return refuse("an effect is in doubt; give a verdict first (semel run verdict)");
+        }
+        let from = match from {
+            None => 0,
+            Some(id) => match self.flow.flow.tasks.iter().position(|task| task.id == id) {
+                Some(index) if index > 0 && index as u32 >= self.state.tasks_reached() => {
+                    return refuse(format!("`{id}` was never reached; a replay begins at a task that was"));
+                }
+                Some(index) => index as u32,
+                None => return refuse(format!("`{id}` is not a top-level task of this flow; a replay begins at one")),
+            },
+        };
+        self.emit(Event::Replayed { by, take: self.state.take + 1, from, at: self.now });
+        self.touched.push_back(StepKey::root());
+        Ok(())
+    }
+
+    pub(super) fn verdict(&mut self, key: StepKey, verdict: VerdictKind, by: By, result: Option<Payload>) -> Result<(), NotPossible> {
+        match self.state.doubts.get(&key) {
+            Some(doubt) if doubt.verdict.is_none() => {}
+            _ => return refuse(format!("no doubt is open at step `{key}`")),
+        }
+        if verdict == VerdictKind::Done && result.is_none() {
+            return refuse("a verdict of done needs the step's result (an object such as {})");
+        }
+        let waits_here = matches!(self.state.steps.get(&key).map(|s| &s.work), Some(Work::Doubtful(_)));
+        self.emit(Event::Verdict { step: key.clone(), verdict, by: by.clone(), result: result.clone() });
+        if waits_here {
+            self.go_on_from(&key, verdict, result);
+        } else if self.state.phase == Phase::Ended(EndStatus::Failed) && self.verdicts_go_on() {
+            self.reopen_by_verdicts(by);
+        }
+        Ok(())
+    }
+
+    /// The run waits at the step itself.
+    fn go_on_from(&mut self, key: &StepKey, verdict: VerdictKind, result: Option<Payload>) {
+        match verdict {
+            VerdictKind::Done => self.end_step(key, StepOutcome::Success, result, None),
+            VerdictKind::Fail => self.end_step(key, StepOutcome::Failed, None, Some(called_failed())),
+            VerdictKind::Repeat | VerdictKind::RepeatNewKey if self.state.paused => {
+                self.set_timer(key, 0, TimerWhy::Backoff);
+            }
+            VerdictKind::Repeat | VerdictKind::RepeatNewKey => {
+                if let Some(Work::Doubtful(sending)) = self.state.steps.get(key).map(|s| s.work.clone()) {
+                    self.send(key, sending, None);
+                }
+            }
+        }
+    }
+
+    /// A failed run goes on once every doubt is decided and one of them, at a step that failed
+    /// the run, says so.
+    pub(super) fn verdicts_go_on(&self) -> bool {
+        let mut wanted = [VerdictKind::Done, VerdictKind::Repeat, VerdictKind::RepeatNewKey].into_iter();
+        self.state.open_doubts() == 0 && wanted.any(|verdict| self.settled_steps(verdict).next().is_some())
+    }
+}
+
+fn called_failed() -> Failure {
+    Failure::new("verdict_fail", "an operator decided that the step failed")
+}

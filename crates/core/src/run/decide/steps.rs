@@ -1,0 +1,129 @@
+//! Groups and their steps: what starts next, and what an end means to the parent.
+
+use super::Machine;
+use crate::run::event::{Action, Event, Failure, Payload, Stage, StepOutcome, TimerWhy};
+use crate::run::state::{GroupState, Phase, Step, Timer, Work};
+use crate::run::step::StepKey;
+
+impl Machine<'_> {
+    /// Starts children and ends groups until nothing moves.
+    pub(super) fn settle(&mut self) {
+        while let Some(key) = self.touched.pop_front() {
+            self.pump(&key);
+        }
+    }
+
+    pub(super) fn pump(&mut self, key: &StepKey) {
+        loop {
+            let Some(Step { work: Work::Group(group), .. }) = self.state.steps.get(key) else { return };
+            if self.state.phase != Phase::Open || self.state.is_kept(key) {
+                return;
+            }
+            let children = self.flow.children(key, &group.list, group.stage);
+            let total = match (group.stage, group.count) {
+                (Stage::Body, Some(count)) => count,
+                _ => children.len() as u32,
+            };
+            let width = match (group.stage, group.concurrent) {
+                (Stage::Body, 0) => self.limits.parallel_branches_max,
+                (Stage::Body, n) => n.min(self.limits.parallel_branches_max),
+                _ => 1,
+            };
+            let stop = self.state.cancelling
+                || match group.stage {
+                    Stage::Body => group.failed || group.cancelled,
+                    // In a handler only its own failure stops it; the body's is why it runs.
+                    Stage::Errors | Stage::Finally => group.handler_failed,
+                };
+            if !stop && group.next < total && group.open < width {
+                if self.state.paused {
+                    return;
+                }
+                let child = match (group.stage, group.count) {
+                    (Stage::Body, Some(_)) => key.iteration(group.next),
+                    _ => key.child(&children[group.next as usize].id),
+                };
+                self.start_step(key, child);
+                continue;
+            }
+            if group.open > 0 || !self.next_stage(key) {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn start_step(&mut self, parent: &StepKey, key: StepKey) {
+        let (stage, parent_round) = match self.state.steps.get(parent) {
+            Some(Step { round, work: Work::Group(group), .. }) => (group.stage, *round),
+            _ => (Stage::Body, 0),
+        };
+        // Steps of handlers run anew after each restart, so their ids carry the round.
+        let round = if stage == Stage::Body { parent_round } else { self.state.round + 1 };
+        self.emit(Event::StepStarted { step: key.clone(), take: self.state.take, round, at: self.now });
+        if self.state.steps_started > self.limits.steps_per_run_max {
+            let text = format!("a run may have {} steps", self.limits.steps_per_run_max);
+            return self.end_step(&key, StepOutcome::Failed, None, Some(Failure::new("steps_limit", text)));
+        }
+        if key.iteration_number().is_some() {
+            self.touched.push_back(key);
+        } else {
+            self.act(Action::Evaluate(key));
+        }
+    }
+
+    /// Moves a group whose children are done to its next stage; false when it has ended.
+    pub(super) fn next_stage(&mut self, key: &StepKey) -> bool {
+        let Some(Step { work: Work::Group(group), .. }) = self.state.steps.get(key) else { return false };
+        let has = |stage: Stage| !self.flow.children(key, &group.list, stage).is_empty();
+        let next = match group.stage {
+            _ if self.state.cancelling => None,
+            Stage::Body if group.failed && has(Stage::Errors) => Some(Stage::Errors),
+            Stage::Body | Stage::Errors if has(Stage::Finally) => Some(Stage::Finally),
+            Stage::Body | Stage::Errors | Stage::Finally => None,
+        };
+        if let Some(stage) = next {
+            self.emit(Event::GroupStage { step: key.clone(), stage });
+            return true;
+        }
+        let outcome = match group {
+            _ if self.state.cancelling || group.cancelled => StepOutcome::Cancelled,
+            GroupState { failed: true, .. } => StepOutcome::Failed,
+            GroupState { warned: true, .. } => StepOutcome::Warning,
+            _ => StepOutcome::Success,
+        };
+        let failure = group.failure.clone().map(|(_, failure)| failure);
+        if key.is_root() {
+            self.root_ended(outcome);
+        } else {
+            self.end_step(key, outcome, None, failure);
+        }
+        false
+    }
+
+    pub(super) fn end_step(&mut self, key: &StepKey, outcome: StepOutcome, output: Option<Payload>, failure: Option<Failure>) {
+        let task = self.flow.task(key.task_id()).filter(|_| key.iteration_number().is_none());
+        let outcome = match (outcome, task) {
+            (StepOutcome::Warning, Some(task)) if task.allow_warning => StepOutcome::Success,
+            (other, _) => other,
+        };
+        let tolerated = outcome == StepOutcome::Failed && task.is_some_and(|t| t.allow_failure);
+        self.clear_timers(|timer| timer.step == *key);
+        self.emit(Event::StepEnded { step: key.clone(), outcome, at: self.now, tolerated, output, failure });
+        if let Some(parent) = key.parent() {
+            self.touched.push_back(parent);
+        }
+    }
+
+    pub(super) fn clear_timers(&mut self, which: impl Fn(&Timer) -> bool) {
+        let gone: Vec<u64> = self.state.timers.iter().filter(|(_, t)| which(t)).map(|(id, _)| *id).collect();
+        for timer in gone {
+            self.emit(Event::TimerCleared { timer });
+        }
+    }
+
+    pub(super) fn set_timer(&mut self, step: &StepKey, delay: i64, why: TimerWhy) {
+        let due = self.now.plus(delay.clamp(0, self.limits.wait_ms_max));
+        self.emit(Event::TimerSet { timer: self.state.next_timer, due, step: step.clone(), why });
+    }
+
+}

@@ -1,0 +1,134 @@
+//! Every event, action and row of the transition table must be seen in some named scenario.
+
+use crate::run::*;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+thread_local! {
+    static SEEN: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+fn saw(what: String) {
+    SEEN.with_borrow_mut(|seen| seen.insert(what));
+}
+
+/// A name for each variant, and the list of all names. The match has no wildcard, so a new
+/// variant does not compile until it is listed, and then a scenario must produce it.
+macro_rules! names {
+    ($function:ident, $list:ident, $type:ident { $($variant:ident),* $(,)? }) => {
+        pub fn $function(value: &$type) -> &'static str {
+            match value { $($type::$variant { .. } => stringify!($variant)),* }
+        }
+        const $list: &[&str] = &[$(stringify!($variant)),*];
+    };
+}
+
+names!(event_name, EVENTS, Event {
+    Created, InputsReplaced, Delivered, Started, StepStarted, Branched, LoopStarted, GroupStage, TimerSet,
+    TimerCleared, TimerFired, Intent, SendLost, AttemptFailed, OpRequested, OpDone, ChildRequested,
+    ChildStarted, ChildEnded, DoubtsBelow, DoubtRaised, Verdict, LabelsSet, StepEnded, Paused, Resumed,
+    CancelRequested, Restarted, Replayed, Finishing, Ended,
+});
+names!(action_name, ACTIONS, Action { Evaluate, EvaluateOutputs, Perform, Op, CancelChild, EnterLane });
+names!(input_name, INPUTS, Input {
+    Start, Evaluated, OutputsEvaluated, Performed, Continue, TimerFired, ChildEnded, DoubtsBelow, Delivered,
+    Pause, Resume, Cancel, Restart, Replay, Verdict, Recover,
+});
+names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Quiet, FlowRetry });
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Waiting => "waiting",
+        Phase::Open => "open",
+        Phase::Finishing => "finishing",
+        Phase::RetryLater => "retry later",
+        Phase::Ended(EndStatus::Completed) => "completed",
+        Phase::Ended(EndStatus::Failed) => "failed",
+        Phase::Ended(EndStatus::Cancelled) => "cancelled",
+    }
+}
+
+pub fn saw_event(event: &Event) {
+    saw(format!("event {}", event_name(event)));
+    if let Event::TimerSet { why, .. } = event {
+        saw(format!("timer {}", why_name(why)));
+    }
+}
+
+pub fn saw_action(action: &Action) {
+    saw(format!("action {}", action_name(action)));
+}
+
+pub fn saw_row(before: Phase, input: &str, after: Phase) {
+    saw(format!("input {input}"));
+    saw(format!("{} + {input} = {}", phase_name(before), phase_name(after)));
+}
+
+pub fn saw_refusal(before: Phase, input: &str) {
+    saw(format!("{} + {input} = refused", phase_name(before)));
+}
+
+/// The table at the head of `run/mod.rs`, row by row, and the refusals around it.
+#[rustfmt::skip]
+const ROWS: &[(&str, &str, &[&str])] = &[
+    ("waiting",     "Start",            &["open"]),
+    ("waiting",     "Cancel",           &["cancelled"]),
+    ("waiting",     "Pause",            &["refused"]),
+    ("waiting",     "Restart",          &["refused"]),
+    ("waiting",     "TimerFired",       &["waiting"]),
+    ("waiting",     "Recover",          &["waiting"]),
+    ("waiting",     "Delivered",        &["waiting"]),
+    ("open",        "Evaluated",        &["open", "finishing", "failed", "retry later"]),
+    ("open",        "Performed",        &["open", "finishing", "failed", "cancelled", "retry later"]),
+    ("open",        "TimerFired",       &["open", "finishing"]),
+    ("open",        "ChildEnded",       &["open", "finishing", "failed", "cancelled"]),
+    ("open",        "Continue",         &["open", "finishing", "failed", "cancelled"]),
+    ("open",        "DoubtsBelow",      &["open"]),
+    ("open",        "Delivered",        &["open"]),
+    ("open",        "Start",            &["open"]),
+    ("open",        "Pause",            &["open", "refused"]),
+    ("open",        "Resume",           &["open", "refused"]),
+    ("open",        "Cancel",           &["open", "cancelled"]),
+    ("open",        "Recover",          &["open", "cancelled"]),
+    ("open",        "Restart",          &["refused"]),
+    ("open",        "Replay",           &["refused"]),
+    ("open",        "Verdict",          &["open", "failed", "finishing", "refused"]),
+    ("finishing",   "OutputsEvaluated", &["completed", "failed"]),
+    ("finishing",   "Cancel",           &["cancelled"]),
+    ("finishing",   "Recover",          &["finishing"]),
+    ("finishing",   "Pause",            &["refused"]),
+    ("retry later", "TimerFired",       &["open"]),
+    ("retry later", "Cancel",           &["cancelled"]),
+    ("retry later", "Recover",          &["retry later"]),
+    ("retry later", "Pause",            &["refused"]),
+    ("failed",      "Restart",          &["open", "refused"]),
+    ("failed",      "Replay",           &["open", "refused"]),
+    ("failed",      "Verdict",          &["open", "failed", "finishing", "refused"]),
+    ("failed",      "DoubtsBelow",      &["failed", "open"]),
+    ("failed",      "Resume",           &["refused"]),
+    ("failed",      "Cancel",           &["refused"]),
+    ("failed",      "Recover",          &["failed"]),
+    ("cancelled",   "Restart",          &["open", "refused"]),
+    ("cancelled",   "Replay",           &["open"]),
+    ("cancelled",   "Verdict",          &["cancelled"]),
+    ("completed",   "Restart",          &["refused"]),
+    ("completed",   "Replay",           &["open", "refused"]),
+    ("completed",   "Verdict",          &["completed"]),
+    ("completed",   "Cancel",           &["refused"]),
+];
+
+#[test]
+fn every_event_action_input_and_row_is_seen_in_a_named_scenario() {
+    for (_, scenario) in super::all_scenarios() {
+        scenario();
+    }
+    let mut wanted: Vec<String> = Vec::new();
+    for (kind, names) in [("event", EVENTS), ("action", ACTIONS), ("input", INPUTS), ("timer", WHYS)] {
+        wanted.extend(names.iter().map(|name| format!("{kind} {name}")));
+    }
+    for (phase, input, nexts) in ROWS {
+        wanted.extend(nexts.iter().map(|next| format!("{phase} + {input} = {next}")));
+    }
+    let missing: Vec<String> = SEEN.with_borrow(|seen| wanted.into_iter().filter(|name| !seen.contains(name)).collect());
+    assert!(missing.is_empty(), "no scenario shows: {missing:#?}");
+}

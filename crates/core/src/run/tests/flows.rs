@@ -1,0 +1,163 @@
+//! Flows built by hand, in few words.
+
+use crate::ir::*;
+use indexmap::IndexMap;
+use serde_json::{Value as Json, json};
+
+fn task(id: &str, kind: TaskKind) -> Task {
+    Task {
+        id: id.into(),
+        type_name: "test".into(),
+        kind,
+        run_if: None,
+        retry: None,
+        timeout_ms: None,
+        disabled: false,
+        allow_failure: false,
+        allow_warning: false,
+        effect: EffectSpec::default(),
+        keep_output: true,
+    }
+}
+
+pub fn inline(id: &str) -> Task {
+    task(id, TaskKind::Leaf { mode: LeafMode::Inline, config: Json::Null })
+}
+
+pub fn op(id: &str) -> Task {
+    task(id, TaskKind::Leaf { mode: LeafMode::Op, config: Json::Null })
+}
+
+pub fn effect(id: &str, class: EffectClass) -> Task {
+    let mut task = task(id, TaskKind::Leaf { mode: LeafMode::Effect, config: Json::Null });
+    task.effect.class = Some(class);
+    task
+}
+
+pub fn read(id: &str) -> Task {
+    effect(id, EffectClass::Read)
+}
+
+pub fn naked(id: &str) -> Task {
+    effect(id, EffectClass::Naked)
+}
+
+/// Keyed, with a window of one minute.
+pub fn keyed(id: &str) -> Task {
+    effect(id, EffectClass::Keyed).with(|t| t.effect.window_ms = Some(60_000))
+}
+
+pub fn sleep(id: &str, ms: i64) -> Task {
+    task(id, TaskKind::Sleep { duration: ms.to_string() })
+}
+
+pub fn subflow(id: &str) -> Task {
+    let spec = SubflowSpec {
+        namespace: "n".into(),
+        flow_id: "child".into(),
+        revision: None,
+        inputs: Json::Null,
+        labels: IndexMap::new(),
+        inherit_labels: false,
+        wait: true,
+        transmit_failed: true,
+        key: None,
+    };
+    task(id, TaskKind::Subflow(spec))
+}
+
+pub fn group(tasks: Vec<Task>) -> Group {
+    Group { tasks, ..Group::default() }
+}
+
+pub fn seq(id: &str, tasks: Vec<Task>) -> Task {
+    task(id, TaskKind::Sequential(group(tasks)))
+}
+
+pub fn parallel(id: &str, concurrent: u32, tasks: Vec<Task>) -> Task {
+    task(id, TaskKind::Parallel { concurrent, group: group(tasks) })
+}
+
+pub fn each(id: &str, items: u32, concurrent: u32, tasks: Vec<Task>) -> Task {
+    task(id, TaskKind::ForEach { values: json!(items), concurrent, group: group(tasks) })
+}
+
+/// The world takes `then` when the condition is `true`.
+pub fn branch(id: &str, condition: bool, then: Vec<Task>, otherwise: Vec<Task>) -> Task {
+    task(id, TaskKind::If { condition: condition.to_string(), then, otherwise, errors: vec![], finally: vec![] })
+}
+
+/// The world takes the case whose name is `value`, else the defaults.
+pub fn switch(id: &str, value: &str, cases: Vec<(&str, Vec<Task>)>, defaults: Option<Vec<Task>>) -> Task {
+    let cases = cases.into_iter().map(|(name, tasks)| (name.to_owned(), tasks)).collect();
+    task(id, TaskKind::Switch { value: value.into(), cases, defaults, errors: vec![], finally: vec![] })
+}
+
+pub fn retry(max_attempts: u32, interval_ms: i64) -> Retry {
+    let schedule = RetrySchedule::Constant { interval_ms };
+    Retry { schedule, max_attempts: Some(max_attempts), max_duration_ms: None, warning_on_retry: false }
+}
+
+pub trait With: Sized {
+    fn with(self, change: impl FnOnce(&mut Self)) -> Self;
+}
+
+impl<T> With for T {
+    fn with(mut self, change: impl FnOnce(&mut T)) -> T {
+        change(&mut self);
+        self
+    }
+}
+
+impl Task {
+    pub fn retried(self, max_attempts: u32, interval_ms: i64) -> Task {
+        self.with(|t| t.retry = Some(retry(max_attempts, interval_ms)))
+    }
+
+    pub fn may_fail(self) -> Task {
+        self.with(|t| t.allow_failure = true)
+    }
+
+    pub fn on_doubt(self, what: OnDoubt) -> Task {
+        self.with(|t| t.effect.on_doubt = what)
+    }
+
+    fn handlers(&mut self) -> (&mut Vec<Task>, &mut Vec<Task>) {
+        match &mut self.kind {
+            TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
+                (&mut group.errors, &mut group.finally)
+            }
+            TaskKind::If { errors, finally, .. } | TaskKind::Switch { errors, finally, .. } => (errors, finally),
+            TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => panic!("a leaf has no handlers"),
+        }
+    }
+
+    pub fn errors(self, tasks: Vec<Task>) -> Task {
+        self.with(|t| *t.handlers().0 = tasks)
+    }
+
+    pub fn finally(self, tasks: Vec<Task>) -> Task {
+        self.with(|t| *t.handlers().1 = tasks)
+    }
+}
+
+pub fn flow(tasks: Vec<Task>) -> Flow {
+    Flow {
+        ir_version: IR_VERSION,
+        id: "flow".into(),
+        namespace: "n".into(),
+        description: None,
+        labels: IndexMap::new(),
+        inputs: vec![],
+        variables: Json::Null,
+        tasks,
+        errors: vec![],
+        finally: vec![],
+        outputs: vec![],
+        triggers: vec![],
+        lane: None,
+        retry: None,
+        disabled: false,
+        idempotency: None,
+    }
+}

@@ -1,0 +1,31 @@
+//! The machine against a fake engine: named scenarios for every rule, then random flows and faults.
+
+mod audit;
+mod coverage;
+mod flows;
+mod world;
+
+/// Defines scenarios as tests, and lists them so that `coverage` can run them all in one place.
+macro_rules! scenarios {
+    ($($(#[$meta:meta])* fn $name:ident() $body:block)*) => {
+        $($(#[$meta])* fn $name() $body)*
+
+        pub const SCENARIOS: &[(&str, fn())] = &[$((stringify!($name), $name)),*];
+
+        mod each {
+            $(#[test] fn $name() { super::$name(); })*
+        }
+    };
+}
+
+//MOD crashes
+//MOD effects
+//MOD groups
+//MOD people
+mod random;
+//MOD subruns
+//MOD verdicts
+
+fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
+    [].into_iter()
+}
