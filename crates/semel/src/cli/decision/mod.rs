@@ -1,0 +1,34 @@
+//! `semel decision …`
+
+mod list;
+
+pub use list::COLUMNS;
+
+use super::with_client;
+use crate::client::Connection;
+use crate::failure::Failure;
+use crate::output::{Reply, Shell};
+use clap::{Args, Subcommand};
+
+/// Look at the log of every arrival and what was decided
+#[derive(Args, Debug)]
+pub struct Decision {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    List(list::List),
+}
+
+impl Decision {
+    pub fn run(self, shell: &Shell) -> Result<Reply, Failure> {
+        let connection = &self.connection;
+        match self.verb {
+            Verb::List(args) => with_client(connection, async |client| args.run(&client, shell).await),
+        }
+    }
+}
