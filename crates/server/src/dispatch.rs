@@ -1,0 +1,280 @@
+//! What happens to every request, in this order: limits known from the head, who asks, whether
+//! that role may use the route, path and query, the body's bytes, the handler. Each step can only
+//! refuse; nothing is stored before the handler runs.
+
+use crate::auth::{self, Principal};
+use crate::call::{Answer, Call, Query};
+use crate::codes::Code;
+use crate::problem::{Problem, ProblemCode};
+use crate::refusals::Refused;
+use crate::routes::{ANY_QUERY, ROUTES, Route, Takes};
+use crate::state::AppState;
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt, StreamExt};
+use semel_core::{Millis, WorkspaceId};
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+use tracing::Instrument;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const WORKSPACE: HeaderName = HeaderName::from_static("x-semel-workspace");
+
+/// Left in the answer's extensions for the request log and the counters.
+#[derive(Clone, Copy)]
+struct MatchedRoute(&'static Route);
+
+/// Around everything: request id, panics, numbers, headers of every answer.
+pub async fn around(State(app): State<AppState>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let id = format!("{:016x}", rand::random::<u64>());
+    let method = request.method().clone();
+    let span = tracing::info_span!("request", id = %id);
+    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span).await;
+    let mut response = answered.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response());
+    let route = response.extensions().get::<MatchedRoute>().map_or("(none)", |matched| matched.0.path);
+    let status = response.status().as_u16();
+    app.metrics().answered(route, status, began.elapsed());
+    if let Some(ProblemCode(code)) = response.extensions().get() {
+        app.metrics().refused(*code);
+    }
+    tracing::debug!(request_id = %id, %method, route, status, "answered");
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, value);
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// A request that matched a row of the table.
+pub async fn dispatch(app: AppState, route: &'static Route, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let who = identify(&app, route, &parts.headers).await;
+    let workspace = who.as_ref().ok().and_then(|who| who.as_ref()).map(|who| who.workspace.clone());
+    let answer = admit_request(&app, route, parts, body, who).await;
+    let mut response = match answer {
+        Ok(response) => response,
+        Err(problem) => {
+            note_refusal(&app, route, workspace, &path, problem.code);
+            problem.into_response()
+        }
+    };
+    response.extensions_mut().insert(MatchedRoute(route));
+    response
+}
+
+async fn admit_request(app: &AppState, route: &'static Route, mut parts: Parts, body: Body, who: Result<Option<Principal>, Problem>) -> Answer {
+    if parts.method == Method::HEAD && route.door.is_some() {
+        // The router serves HEAD where GET is served, but looking must never start a run.
+        return Err(method_not_allowed(&parts.uri));
+    }
+    check_declared_length(&parts.headers, app.limits().body_bytes_max)?;
+    if app.config().dev {
+        check_browser(&parts.headers)?;
+    }
+    let who = who?;
+    let params = path_params(&mut parts).await?;
+    let query = query(route, &parts.uri)?;
+    let body = match route.takes {
+        Takes::Nothing => Bytes::new(),
+        Takes::Json | Takes::Text | Takes::Raw => read_body(app, body).await?,
+    };
+    (route.handler)(Call { app: app.clone(), who, params, query, headers: parts.headers, body }).await
+}
+
+/// The one place where a role is checked. Whatever is not allowed by the route's row is refused.
+async fn identify(app: &AppState, route: &Route, headers: &HeaderMap) -> Result<Option<Principal>, Problem> {
+    if route.access.is_open() {
+        return Ok(None);
+    }
+    let principal = if app.config().dev { dev_principal(app, headers).await? } else { token_principal(app, headers).await? };
+    if !route.access.allows(&principal) {
+        let detail = format!("the role `{}` may not do this; it takes {}", principal.role.word(), route.access.text());
+        return Err(Problem::new(Code::Forbidden, detail));
+    }
+    Ok(Some(principal))
+}
+
+async fn token_principal(app: &AppState, headers: &HeaderMap) -> Result<Principal, Problem> {
+    let text = auth::bearer(headers)?;
+    let Some(presented) = auth::parse_token(text) else {
+        return Err(Problem::new(Code::TokenInvalid, "this is not a token; tokens look like sml_<id>_<secret>"));
+    };
+    let (state, id) = (app.clone(), presented.id.to_owned());
+    let row = app.read(move |store| state.tokens().get(&id, || store.token(&id))).await?;
+    auth::verify(presented, row.as_ref(), app.store().now())
+}
+
+async fn dev_principal(app: &AppState, headers: &HeaderMap) -> Result<Principal, Problem> {
+    let Some(named) = headers.get(WORKSPACE) else { return Ok(Principal::dev(WorkspaceId::default())) };
+    let unknown = || Problem::new(Code::WorkspaceUnknown, "X-Semel-Workspace names no workspace; `POST /v1/workspaces` makes one");
+    let workspace = named.to_str().ok().and_then(WorkspaceId::parse).ok_or_else(unknown)?;
+    if workspace.0 == WorkspaceId::DEFAULT {
+        return Ok(Principal::dev(workspace));
+    }
+    let known = app.read(|store| store.workspaces()).await?;
+    if known.iter().any(|row| row.id == workspace) { Ok(Principal::dev(workspace)) } else { Err(unknown()) }
+}
+
+/// Without tokens, a web page open in the developer's browser could drive the server. A page
+/// reveals itself by its Origin, and one that rebound its own name to loopback by its Host.
+fn check_browser(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let host = text(HOST);
+    if let Some(host) = host
+        && !is_local_name(host)
+    {
+        return Err(Problem::new(Code::HostRefused, "a server with --dev answers to localhost and IP addresses only"));
+    }
+    let Some(origin) = text(ORIGIN) else { return Ok(()) };
+    let same = origin.split_once("://").is_some_and(|(_, rest)| Some(rest) == host);
+    if same { Ok(()) } else { Err(Problem::new(Code::CrossOrigin, "a server with --dev does not answer other web pages; use a token instead of --dev")) }
+}
+
+fn is_local_name(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    name.parse::<std::net::IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
+}
+
+async fn path_params(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
+    let params = RawPathParams::from_request_parts(parts, &()).await;
+    let params = params.map_err(|_| Problem::new(Code::PathNotFound, "the path is not UTF-8"))?;
+    Ok(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+fn query(route: &Route, uri: &Uri) -> Result<Query, Problem> {
+    let read = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let Ok(axum::extract::Query(pairs)) = read else {
+        return Err(Problem::new(Code::QueryInvalid, "the query string cannot be read; encode it as name=value&name=value in UTF-8"));
+    };
+    if route.query != ANY_QUERY
+        && let Some((name, _)) = pairs.iter().find(|(name, _)| !route.query.contains(&name.as_str()))
+    {
+        // A misspelt filter that is ignored answers a question nobody asked.
+        let known = if route.query.is_empty() { "none".to_owned() } else { route.query.join(", ") };
+        return Err(Problem::query(&name.chars().take(100).collect::<String>(), format!("is not a parameter of this path; known: {known}")));
+    }
+    Ok(Query(pairs))
+}
+
+fn too_large(max: usize) -> Problem {
+    Problem::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; nothing was stored"))
+}
+
+fn check_declared_length(headers: &HeaderMap, max: usize) -> Result<(), Problem> {
+    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > max as u64) { Err(too_large(max)) } else { Ok(()) }
+}
+
+/// Reads at most the limit, whatever the framing, in at most the limit's time.
+async fn read_body(app: &AppState, body: Body) -> Result<Bytes, Problem> {
+    let limits = app.limits();
+    let reading = collect(body, limits.body_bytes_max);
+    match tokio::time::timeout(Duration::from_millis(limits.body_read_ms_max), reading).await {
+        Ok(read) => read,
+        Err(_) => Err(Problem::new(Code::BodyTimeout, "the body did not arrive in time; nothing was stored")),
+    }
+}
+
+async fn collect(body: Body, max: usize) -> Result<Bytes, Problem> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    let mut chunks = body.into_data_stream();
+    let mut all = BytesMut::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| Problem::new(Code::BodyUnreadable, "the body broke off; nothing was stored"))?;
+        if all.len() + chunk.len() > max {
+            return Err(too_large(max));
+        }
+        all.extend_from_slice(&chunk);
+    }
+    Ok(all.freeze())
+}
+
+fn note_refusal(app: &AppState, route: &Route, workspace: Option<WorkspaceId>, path: &str, code: Code) {
+    let Some(door) = route.door else { return };
+    // A webhook's path holds its key.
+    let path = if route.access == auth::Access::Webhook { route.path } else { path };
+    let at: Millis = app.store().now();
+    app.refusals().add(Refused { at, workspace, door, code, path: path.to_owned() });
+}
+
+pub async fn not_found(request: Request) -> Response {
+    let detail = format!("nothing is at this path for {}; /openapi.json lists all paths", request.method());
+    Problem::new(Code::PathNotFound, detail).into_response()
+}
+
+pub async fn wrong_method(uri: Uri) -> Response {
+    method_not_allowed(&uri).into_response()
+}
+
+/// Names the methods of the path. The path matched, so at least one row has it.
+fn method_not_allowed(uri: &Uri) -> Problem {
+    let given: Vec<&str> = uri.path().split('/').collect();
+    let matches = |pattern: &str| {
+        let parts: Vec<&str> = pattern.split('/').collect();
+        parts.len() == given.len() && parts.iter().zip(&given).all(|(part, text)| part.starts_with('{') || part == text)
+    };
+    let allowed: Vec<&str> = ROUTES.iter().filter(|route| matches(route.path)).map(|route| route.method.word()).collect();
+    let allowed = allowed.join(", ");
+    Problem::new(Code::MethodNotAllowed, format!("this path takes {allowed}")).with("allow", allowed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_cannot_be_rebound_are_local() {
+        for good in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:8080", "app.localhost"] {
+            assert!(is_local_name(good), "{good}");
+        }
+        for bad in ["evil.example", "localhost.evil.example:8080", "127.0.0.1.nip.io", ""] {
+            assert!(!is_local_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_page_is_refused_and_a_plain_client_is_not() {
+        let check = |host: Option<&'static str>, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(HOST, host), (ORIGIN, origin)] {
+                if let Some(value) = value {
+                    headers.insert(name, HeaderValue::from_static(value));
+                }
+            }
+            check_browser(&headers).map_err(|problem| problem.code)
+        };
+        assert_eq!(check(None, None), Ok(()));
+        assert_eq!(check(Some("localhost:8080"), Some("http://localhost:8080")), Ok(()));
+        assert_eq!(check(Some("localhost:8080"), Some("http://evil.example")), Err(Code::CrossOrigin));
+        assert_eq!(check(Some("localhost:8080"), Some("null")), Err(Code::CrossOrigin));
+        assert_eq!(check(Some("evil.example:8080"), None), Err(Code::HostRefused));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_cut_at_its_limit_whatever_its_framing() {
+        let chunks = |n: usize| Body::from_stream(futures_util::stream::iter((0..n).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(b"abcd")))));
+        assert_eq!(collect(chunks(4), 16).await.unwrap().len(), 16);
+        assert_eq!(collect(chunks(5), 16).await.unwrap_err().code, Code::BodyTooLarge);
+        assert_eq!(collect(Body::empty(), 0).await.unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_wrong_method_is_told_the_right_ones() {
+        let problem = method_not_allowed(&"/v1/kv/ns/key".parse().unwrap());
+        assert_eq!(problem.extra["allow"], "GET, PUT, DELETE");
+    }
+}

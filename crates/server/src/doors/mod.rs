@@ -1,0 +1,8 @@
+//! Handlers: translation between HTTP and the engine. Rules live below.
+
+pub mod answer;
+pub mod event;
+pub mod health;
+pub mod native;
+pub mod trigger;
+pub mod webhook;

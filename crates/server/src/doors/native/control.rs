@@ -1,0 +1,77 @@
+//! What a person asks of a run.
+
+use super::runs;
+use crate::call::{Answer, Call};
+use crate::problem::Problem;
+use semel_core::run::VerdictKind;
+use semel_engine::Control;
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Why {
+    #[serde(default)]
+    why: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Replay {
+    #[serde(default)]
+    from: Option<String>,
+    #[serde(default)]
+    why: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Verdict {
+    #[serde(default)]
+    step_id: Option<String>,
+    verdict: VerdictKind,
+    #[serde(default)]
+    result: Option<Json>,
+    #[serde(default)]
+    why: Option<String>,
+}
+
+async fn act(call: Call, control: Control, why: Option<String>) -> Answer {
+    let (id, by) = (call.run_id()?, call.by(why.as_deref())?);
+    call.app.control(call.workspace()?, id, control, by).await?;
+    runs::shown(&call, id).await
+}
+
+async fn simple(call: Call, control: Control) -> Answer {
+    let body: Why = call.json()?;
+    act(call, control, body.why).await
+}
+
+pub async fn cancel(call: Call) -> Answer {
+    simple(call, Control::Cancel).await
+}
+
+pub async fn pause(call: Call) -> Answer {
+    simple(call, Control::Pause).await
+}
+
+pub async fn resume(call: Call) -> Answer {
+    simple(call, Control::Resume).await
+}
+
+pub async fn restart(call: Call) -> Answer {
+    simple(call, Control::Restart).await
+}
+
+pub async fn replay(call: Call) -> Answer {
+    let body: Replay = call.json()?;
+    act(call, Control::Replay { from: body.from }, body.why).await
+}
+
+pub async fn verdict(call: Call) -> Answer {
+    let body: Verdict = call.json()?;
+    if body.result.is_some() && body.verdict != VerdictKind::Done {
+        return Err(Problem::field("result", "goes with the verdict `done` only: it is what the effect gave"));
+    }
+    act(call, Control::Verdict { step: body.step_id, verdict: body.verdict, result: body.result }, body.why).await
+}

@@ -1,0 +1,228 @@
+//! The whole URL map on one page.
+//!
+//! Each row is a route: the router, the check of roles, the known query parameters and
+//! `/openapi.json` are all made from this table, so a route without a row, or a row without a
+//! role, cannot exist.
+
+use crate::auth::Access::{self, *};
+use crate::call::{Answer, Call};
+use crate::dispatch;
+use crate::doors::native::*;
+use crate::doors::{health, trigger, webhook};
+use crate::openapi;
+use crate::state::AppState;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use futures_util::future::BoxFuture;
+use semel_core::Door;
+use std::fmt;
+
+pub type Handler = fn(Call) -> BoxFuture<'static, Answer>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Get,
+    Post,
+    Put,
+    Delete,
+}
+
+impl Verb {
+    pub fn word(self) -> &'static str {
+        match self {
+            Verb::Get => "GET",
+            Verb::Post => "POST",
+            Verb::Put => "PUT",
+            Verb::Delete => "DELETE",
+        }
+    }
+
+    fn filter(self) -> MethodFilter {
+        match self {
+            Verb::Get => MethodFilter::GET,
+            Verb::Post => MethodFilter::POST,
+            Verb::Put => MethodFilter::PUT,
+            Verb::Delete => MethodFilter::DELETE,
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// What a route does with the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    Nothing,
+    Json,
+    /// A flow's text.
+    Text,
+    /// Bytes as they came.
+    Raw,
+}
+
+pub struct Route {
+    pub method: Verb,
+    pub path: &'static str,
+    pub access: Access,
+    pub takes: Takes,
+    /// Known query parameters; another name is refused.
+    pub query: &'static [&'static str],
+    /// Set where events arrive: refusals are noted, and HEAD is not GET.
+    pub door: Option<Door>,
+    pub summary: &'static str,
+    pub handler: Handler,
+}
+
+/// All parameters are the caller's own data.
+pub const ANY_QUERY: &[&str] = &["*"];
+const NONE: &[&str] = &[];
+const PAGE: &[&str] = &["limit", "cursor"];
+
+const fn route(method: Verb, path: &'static str, access: Access, takes: Takes, query: &'static [&'static str], summary: &'static str, handler: Handler) -> Route {
+    Route { method, path, access, takes, query, door: None, summary, handler }
+}
+
+impl Route {
+    const fn at(mut self, door: Door) -> Route {
+        self.door = Some(door);
+        self
+    }
+}
+
+macro_rules! to {
+    ($handler:path) => {
+        |call| Box::pin($handler(call))
+    };
+}
+
+use Takes::{Json, Nothing, Raw, Text};
+use Verb::{Delete, Get, Post, Put};
+
+const RUNS_QUERY: &[&str] = &[
+    "workflow_id", "namespace", "status", "label", "key", "correlation_id", "parent_run_id", "created_from", "created_to", "limit", "cursor",
+];
+const KEYS_QUERY: &[&str] = &["key", "scope", "state", "run_id", "limit", "cursor"];
+const SHOW_QUERY: &[&str] = &["key", "workflow_id"];
+const DECISIONS_QUERY: &[&str] = &["run_id", "key", "workflow_id", "decision", "limit", "cursor"];
+const TOKENS_QUERY: &[&str] = &["workspace", "limit", "cursor"];
+
+/// The table.
+#[rustfmt::skip]
+pub static ROUTES: &[Route] = &[
+    route(Get,    "/health/live",  Open,    Nothing, NONE, "The process answers.", to!(health::live)),
+    route(Get,    "/health/ready", Open,    Nothing, NONE, "Every active run was read and the store takes writes.", to!(health::ready)),
+    route(Get,    "/metrics",      Metrics, Nothing, NONE, "Numbers for Prometheus.", to!(health::metrics)),
+    route(Get,    "/openapi.json", Open,    Nothing, NONE, "This API, described.", to!(openapi::get)),
+
+    // Doors: where events arrive.
+    route(Post,   "/v1/workflows/{id}/trigger", Trigger, Json, ANY_QUERY, "Start a run, or get the run of the same Idempotency-Key.", to!(trigger::post)).at(Door::Trigger),
+    route(Get,    "/v1/webhooks/{namespace}/{flow}/{key}", Webhook, Raw, ANY_QUERY, "Deliver a webhook without a body.", to!(webhook::receive)).at(Door::Webhook),
+    route(Post,   "/v1/webhooks/{namespace}/{flow}/{key}", Webhook, Raw, ANY_QUERY, "Deliver a webhook.", to!(webhook::receive)).at(Door::Webhook),
+    route(Put,    "/v1/webhooks/{namespace}/{flow}/{key}", Webhook, Raw, ANY_QUERY, "Deliver a webhook.", to!(webhook::receive)).at(Door::Webhook),
+
+    // Flows.
+    route(Get,    "/v1/workflows",                Viewer, Nothing, PAGE, "Newest revisions of all flows.", to!(workflows::list)),
+    route(Put,    "/v1/workflows",                Author, Text,    NONE, "Push a flow: compile, check, store as a new revision.", to!(workflows::push)),
+    route(Post,   "/v1/workflows/validate",       Viewer, Text,    NONE, "Compile and check a flow without storing it.", to!(workflows::validate)),
+    route(Get,    "/v1/workflows/{id}",           Viewer, Nothing, &["revision"], "One flow with its source.", to!(workflows::show)),
+    route(Get,    "/v1/workflows/{id}/revisions", Viewer, Nothing, PAGE, "All revisions of a flow, newest first.", to!(workflows::revisions)),
+
+    // Runs.
+    route(Post,   "/v1/runs",               Operator, Json,    NONE, "Start a run by hand.", to!(start::post)).at(Door::Cli),
+    route(Get,    "/v1/runs",               Viewer,   Nothing, RUNS_QUERY, "Runs, newest first.", to!(runs::list)),
+    route(Get,    "/v1/runs/{id}",          Viewer,   Nothing, NONE, "One run.", to!(runs::show)),
+    route(Delete, "/v1/runs/{id}",          Operator, Nothing, NONE, "Forget an ended run and free its key.", to!(runs::delete)),
+    route(Post,   "/v1/runs/{id}/erase",    Admin,    Nothing, NONE, "Remove the payloads of an ended run and keep the hash of its key.", to!(runs::erase)),
+    route(Get,    "/v1/runs/{id}/journal",  Viewer,   Nothing, PAGE, "What happened, in order.", to!(history::journal)),
+    route(Get,    "/v1/runs/{id}/logs",     Viewer,   Nothing, PAGE, "Log lines.", to!(history::logs)),
+    route(Get,    "/v1/runs/{id}/steps",    Viewer,   Nothing, PAGE, "The ledger of side effects.", to!(history::steps)),
+    route(Get,    "/v1/runs/{id}/children", Viewer,   Nothing, PAGE, "Runs that this run started.", to!(history::children)),
+    route(Get,    "/v1/runs/{id}/replays",  Viewer,   Nothing, PAGE, "Later events that met this run.", to!(history::replays)),
+    route(Get,    "/v1/runs/{id}/follow",   Viewer,   Nothing, NONE, "Server-sent events: the run at each change, then `end`.", to!(follow::get)),
+    route(Post,   "/v1/runs/{id}/cancel",   Operator, Json,    NONE, "Cancel a run.", to!(control::cancel)),
+    route(Post,   "/v1/runs/{id}/pause",    Operator, Json,    NONE, "Start nothing new in a run.", to!(control::pause)),
+    route(Post,   "/v1/runs/{id}/resume",   Operator, Json,    NONE, "Let a paused run go on.", to!(control::resume)),
+    route(Post,   "/v1/runs/{id}/restart",  Operator, Json,    NONE, "Go on from the failed step.", to!(control::restart)),
+    route(Post,   "/v1/runs/{id}/replay",   Operator, Json,    NONE, "Run finished steps again, from a top-level task or the start.", to!(control::replay)),
+    route(Post,   "/v1/runs/{id}/verdict",  Operator, Json,    NONE, "Decide an effect in doubt.", to!(control::verdict)),
+
+    // Keys and decisions.
+    route(Get,    "/v1/keys",         Viewer,   Nothing, KEYS_QUERY, "Claims of event keys.", to!(keys::list)),
+    route(Get,    "/v1/keys/show",    Viewer,   Nothing, SHOW_QUERY, "The claims of one key and its newest decisions.", to!(keys::show)),
+    route(Post,   "/v1/keys/explain", Viewer,   Json,    NONE, "Why two events met, or did not.", to!(explain::post)),
+    route(Post,   "/v1/keys/release", Operator, Json,    NONE, "Free a key whose run has ended.", to!(keys::release)),
+    route(Get,    "/v1/decisions",    Viewer,   Nothing, DECISIONS_QUERY, "The decision log, newest first.", to!(decisions::list)),
+    route(Get,    "/v1/refusals",     Operator, Nothing, PAGE, "The last arrivals that were refused, newest first.", to!(refusals::list)),
+    route(Get,    "/v1/schedules",    Viewer,   Nothing, PAGE, "Schedules with their next instants.", to!(schedules::list)),
+
+    // Key-value store and secrets.
+    route(Get,    "/v1/kv/{namespace}",       Viewer,   Nothing, PAGE, "Keys of a namespace.", to!(kv::list)),
+    route(Get,    "/v1/kv/{namespace}/{key}", Viewer,   Nothing, NONE, "One value.", to!(kv::show)),
+    route(Put,    "/v1/kv/{namespace}/{key}", Operator, Json,    NONE, "Write a value.", to!(kv::put)),
+    route(Delete, "/v1/kv/{namespace}/{key}", Operator, Nothing, NONE, "Remove a value.", to!(kv::delete)),
+    route(Get,    "/v1/secrets",              Author,   Nothing, PAGE, "Names of secrets; values never come back.", to!(secrets::list)),
+    route(Put,    "/v1/secrets/{name}",       Admin,    Json,    NONE, "Store a secret as a new version.", to!(secrets::put)),
+    route(Delete, "/v1/secrets/{name}",       Admin,    Nothing, NONE, "Retire a secret.", to!(secrets::delete)),
+
+    // Who may use all this.
+    route(Get,    "/v1/tokens",      Admin,     Nothing, TOKENS_QUERY, "Tokens without their secrets.", to!(tokens::list)),
+    route(Post,   "/v1/tokens",      Admin,     Json,    NONE, "Make a token; its text is shown once.", to!(tokens::create)),
+    route(Delete, "/v1/tokens/{id}", Admin,     Nothing, NONE, "Revoke a token, from the next request on.", to!(tokens::revoke)),
+    route(Get,    "/v1/workspaces",  MainAdmin, Nothing, PAGE, "Workspaces.", to!(workspaces::list)),
+    route(Post,   "/v1/workspaces",  MainAdmin, Json,    NONE, "Make a workspace.", to!(workspaces::create)),
+];
+
+/// The router of the whole table, ready to be served.
+pub fn router(app: AppState) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        let serve = move |State(app): State<AppState>, request: Request| dispatch::dispatch(app, route, request);
+        let one: MethodRouter<AppState> = on(route.method.filter(), serve);
+        router = router.route(route.path, one);
+    }
+    router
+        .fallback(dispatch::not_found)
+        .method_not_allowed_fallback(dispatch::wrong_method)
+        .layer(axum::middleware::from_fn_with_state(app.clone(), dispatch::around))
+        .with_state(app)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_row_is_there_twice() {
+        let rows: BTreeSet<(&str, &str)> = ROUTES.iter().map(|route| (route.path, route.method.word())).collect();
+        assert_eq!(rows.len(), ROUTES.len());
+    }
+
+    #[test]
+    fn only_health_the_description_and_webhooks_are_open() {
+        let open: BTreeSet<&str> = ROUTES.iter().filter(|route| route.access.is_open()).map(|route| route.path).collect();
+        let expected = ["/health/live", "/health/ready", "/openapi.json", "/v1/webhooks/{namespace}/{flow}/{key}"];
+        assert_eq!(open.into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    /// The table in the API reference, as it must be printed there.
+    fn table() -> String {
+        let mut out = String::from("| method | path | role | what it does |\n|---|---|---|---|\n");
+        for route in ROUTES {
+            out.push_str(&format!("| {} | `{}` | {} | {} |\n", route.method, route.path, route.access.text(), route.summary));
+        }
+        out
+    }
+
+    #[test]
+    fn the_reference_prints_this_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/api.md");
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(page.contains(&table()), "docs/reference/api.md must hold this table:\n{}", table());
+    }
+}

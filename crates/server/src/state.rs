@@ -1,0 +1,174 @@
+//! What all handlers share.
+
+use crate::auth::{RandomFn, TokenCache, os_random};
+use crate::metrics::Metrics;
+use crate::problem::Problem;
+use crate::refusals::Refusals;
+use semel_core::limits::Limits;
+use semel_core::run::By;
+use semel_core::{RunId, WorkspaceId};
+use semel_engine::{Control, Engine, Occurrence};
+use semel_store::{AdmitResult, Done, Store, StoreError, Work};
+use serde::Deserialize;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// Where a key sent to the trigger door is unique, for flows that do not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TriggerScope {
+    #[default]
+    Flow,
+    /// One key across all workflows of the workspace, as the copied contract literally says.
+    Workspace,
+}
+
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// No tokens are asked for. Whoever sets it must bind loopback only.
+    pub dev: bool,
+    pub limits: Limits,
+    pub trigger_scope: TriggerScope,
+    pub version: String,
+    pub random: RandomFn,
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        ServerConfig {
+            dev: false,
+            limits: Limits::default(),
+            trigger_scope: TriggerScope::default(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            random: os_random,
+        }
+    }
+}
+
+/// Cheap to clone; one per server.
+#[derive(Clone)]
+pub struct AppState {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<Engine>,
+    config: ServerConfig,
+    tokens: TokenCache,
+    metrics: Metrics,
+    refusals: Refusals,
+    streams: Arc<Semaphore>,
+    stopping: CancellationToken,
+}
+
+impl AppState {
+    pub fn new(engine: Arc<Engine>, config: ServerConfig) -> AppState {
+        let metrics = Metrics::new(&config.version);
+        let streams = Arc::new(Semaphore::new(config.limits.event_streams_max));
+        let (tokens, refusals, stopping) = (TokenCache::default(), Refusals::default(), CancellationToken::new());
+        AppState { inner: Arc::new(Inner { engine, config, tokens, metrics, refusals, streams, stopping }) }
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.inner.engine
+    }
+
+    pub fn config(&self) -> &ServerConfig {
+        &self.inner.config
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.inner.config.limits
+    }
+
+    pub(crate) fn tokens(&self) -> &TokenCache {
+        &self.inner.tokens
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.inner.refusals
+    }
+
+    /// Permits for event streams.
+    pub(crate) fn streams(&self) -> &Arc<Semaphore> {
+        &self.inner.streams
+    }
+
+    /// Cancelled when the server begins to stop: streams end, waits answer at once.
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.inner.stopping
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        self.inner.engine.store()
+    }
+
+    /// Reads without holding up the runtime's threads: a store may do file IO.
+    pub(crate) async fn read<T, F>(&self, read: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
+    {
+        let store = self.store().clone();
+        match tokio::task::spawn_blocking(move || read(store.as_ref())).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Problem::internal("a read panicked")),
+        }
+    }
+
+    /// Runs to its end even if the caller hangs up: a future dropped between a durable write and
+    /// what must follow it would leave a run that nobody drives until the next start.
+    async fn to_the_end<T, E>(&self, work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        E: Into<Problem> + Send + 'static,
+    {
+        match tokio::spawn(work).await {
+            Ok(answer) => answer.map_err(Into::into),
+            Err(_) => Err(Problem::internal("a write panicked")),
+        }
+    }
+
+    pub(crate) async fn admit(&self, occurrence: Occurrence) -> Result<AdmitResult, Problem> {
+        let door = occurrence.door;
+        let engine = self.engine().clone();
+        let result = self.to_the_end(async move { engine.admit(occurrence).await }).await?;
+        self.metrics().decided(door, &result);
+        Ok(result)
+    }
+
+    pub(crate) async fn control(&self, workspace: WorkspaceId, run: RunId, control: Control, by: By) -> Result<(), Problem> {
+        let engine = self.engine().clone();
+        self.to_the_end(async move { engine.control(&workspace, run, control, by).await }).await
+    }
+
+    pub(crate) async fn write(&self, work: Work) -> Result<Done, Problem> {
+        let engine = self.engine().clone();
+        self.to_the_end(async move { engine.write(work).await }).await
+    }
+
+    pub(crate) async fn put_secret(&self, workspace: WorkspaceId, name: String, value: String) -> Result<u64, Problem> {
+        let engine = self.engine().clone();
+        self.to_the_end(async move { engine.put_secret(&workspace, &name, &value).await }).await
+    }
+
+    pub(crate) async fn push_flow(&self, workspace: WorkspaceId, source: Arc<str>, by: String) -> Result<semel_engine::Pushed, Problem> {
+        let engine = self.engine().clone();
+        self.to_the_end(async move { engine.push_flow(&workspace, &source, &by).await }).await
+    }
+
+    /// Waits for a run's end, but not into the server's own.
+    pub(crate) async fn wait_ended(&self, workspace: &WorkspaceId, run: RunId, limit: Duration) -> Result<bool, Problem> {
+        tokio::select! {
+            ended = self.engine().wait_ended(workspace, run, limit) => Ok(ended?),
+            () = self.stopping().cancelled() => Ok(false),
+        }
+    }
+}
