@@ -1,7 +1,14 @@
-//! Flows ready to run.
+//! Flows ready to run, and the cache of them.
 
-use semel_core::FlowRef;
+use crate::api::FlowLookupError;
+use parking_lot::RwLock;
+use semel_core::ir::Flow;
 use semel_core::run::FlowIndex;
+use semel_core::{FlowRef, WorkspaceId};
+use semel_expr::Value;
+use semel_store::{FlowRow, Store, StoreError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// One revision of a flow, compiled and indexed.
 #[derive(Clone, Debug)]
@@ -10,4 +17,123 @@ pub struct LoadedFlow {
     pub revision: u32,
     pub index: FlowIndex,
     pub source: String,
+    /// `vars.*`: author text, rendered on access.
+    pub vars: Value,
+    /// Top-level task id → ids of everything inside it, itself included.
+    inside: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl LoadedFlow {
+    /// Reads a stored revision. A stored flow compiled once, so a failure means damage.
+    pub fn from_row(row: &FlowRow) -> Result<LoadedFlow, StoreError> {
+        let flow: Flow = serde_json::from_str(&row.ir)
+            .map_err(|e| StoreError::Bug(format!("flow {} revision {} does not load: {e}", row.flow, row.revision)))?;
+        let vars = Value::deferred_tree(&flow.variables)
+            .map_err(|e| StoreError::Bug(format!("variables of {} do not parse: {}", row.flow, e.message)))?;
+        let vars = if vars == Value::Null { Value::map(indexmap::IndexMap::new()) } else { vars };
+        let mut inside = BTreeMap::new();
+        for task in &flow.tasks {
+            let mut ids = BTreeSet::new();
+            collect_ids(&serde_json::json!(task), &mut ids);
+            inside.insert(task.id.clone(), ids);
+        }
+        Ok(LoadedFlow {
+            flow_ref: row.flow.clone(),
+            revision: row.revision,
+            index: FlowIndex::new(flow),
+            source: row.source.clone(),
+            vars,
+            inside,
+        })
+    }
+
+    /// Is task `id` the top-level task `top` or inside it?
+    pub fn is_within(&self, top: &str, id: &str) -> bool {
+        self.inside.get(top).is_some_and(|ids| ids.contains(id))
+    }
+}
+
+/// Ids of all tasks in a task's JSON: objects that have both `id` and `type`.
+fn collect_ids(json: &serde_json::Value, ids: &mut BTreeSet<String>) {
+    match json {
+        serde_json::Value::Object(map) => {
+            if let (Some(serde_json::Value::String(id)), true) = (map.get("id"), map.contains_key("type")) {
+                ids.insert(id.clone());
+            }
+            map.values().for_each(|v| collect_ids(v, ids));
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|v| collect_ids(v, ids)),
+        _ => {}
+    }
+}
+
+type Key = (WorkspaceId, FlowRef);
+
+/// Newest revisions and the ones that runs pin, read once.
+pub struct Flows {
+    store: Arc<dyn Store>,
+    heads: RwLock<BTreeMap<Key, Arc<LoadedFlow>>>,
+    pinned: RwLock<BTreeMap<(Key, u32), Arc<LoadedFlow>>>,
+}
+
+/// Pinned revisions kept in memory; more are read from the store when needed.
+const PINNED_MAX: usize = 1_024;
+
+impl Flows {
+    pub fn new(store: Arc<dyn Store>) -> Flows {
+        Flows { store, heads: RwLock::default(), pinned: RwLock::default() }
+    }
+
+    /// The newest revision.
+    pub fn head(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Arc<LoadedFlow>, FlowLookupError> {
+        let key = (workspace.clone(), flow.clone());
+        if let Some(found) = self.heads.read().get(&key) {
+            return Ok(found.clone());
+        }
+        let row = self.store.flow(workspace, flow, None)?.ok_or_else(|| FlowLookupError::Unknown(flow.to_string()))?;
+        let loaded = Arc::new(LoadedFlow::from_row(&row)?);
+        self.heads.write().insert(key, loaded.clone());
+        Ok(loaded)
+    }
+
+    /// The revision a run was admitted with.
+    pub fn revision(&self, workspace: &WorkspaceId, flow: &FlowRef, revision: u32) -> Result<Arc<LoadedFlow>, FlowLookupError> {
+        let key = (workspace.clone(), flow.clone());
+        if let Some(found) = self.heads.read().get(&key).filter(|f| f.revision == revision) {
+            return Ok(found.clone());
+        }
+        if let Some(found) = self.pinned.read().get(&(key.clone(), revision)) {
+            return Ok(found.clone());
+        }
+        let row = self.store.flow(workspace, flow, Some(revision))?;
+        let row = row.ok_or_else(|| FlowLookupError::Unknown(format!("{flow} revision {revision}")))?;
+        let loaded = Arc::new(LoadedFlow::from_row(&row)?);
+        let mut pinned = self.pinned.write();
+        if pinned.len() >= PINNED_MAX {
+            pinned.clear();
+        }
+        pinned.insert((key, revision), loaded.clone());
+        Ok(loaded)
+    }
+
+    /// `id` where that is unique in the workspace, or `namespace:id`.
+    pub fn resolve(&self, workspace: &WorkspaceId, name: &str) -> Result<Arc<LoadedFlow>, FlowLookupError> {
+        if let Some((namespace, id)) = name.split_once(':') {
+            return self.head(workspace, &FlowRef::new(namespace, id));
+        }
+        let mut rows = self.store.flows_named(workspace, name)?;
+        match rows.len() {
+            0 => Err(FlowLookupError::Unknown(name.to_owned())),
+            1 => self.head(workspace, &rows.remove(0).flow),
+            _ => Err(FlowLookupError::Ambiguous {
+                name: name.to_owned(),
+                candidates: rows.into_iter().map(|r| r.flow.to_string()).collect(),
+            }),
+        }
+    }
+
+    /// A push changed the newest revision.
+    pub fn forget(&self, workspace: &WorkspaceId, flow: &FlowRef) {
+        self.heads.write().remove(&(workspace.clone(), flow.clone()));
+    }
 }

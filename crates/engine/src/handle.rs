@@ -1,51 +1,249 @@
 //! What doors see of the engine.
 
+use crate::admit::prepare;
 use crate::api::*;
-use crate::flows::LoadedFlow;
-use semel_core::run::By;
-use semel_core::{FlowRef, RunId, WorkspaceId};
-use semel_store::{AdmitResult, Done, Store, StoreError, Work};
+use crate::driver::{Born, Driver, Happened};
+use crate::flows::{Flows, LoadedFlow};
+use crate::memory::Memory;
+use crate::ports::{Clock, Entropy, Performer};
+use crate::scope::{ExprScope, Services};
+use crate::secrets::{MasterKey, Secrets};
+use crate::shell::{Message, Shell, Waiters};
+use semel_core::ir::{Catalog, TaskKind, TriggerKind};
+use semel_core::limits::Limits;
+use semel_core::run::{By, Status};
+use semel_core::{FlowRef, Millis, RunId, WorkspaceId};
+use semel_expr::{Budget, Template, Value, render};
+use semel_flow::{Compiled, Diagnostic, Severity, Span};
+use semel_store::{AdmitRequest, AdmitResult, Done, FlowRow, ScheduleRow, Store, StoreError, SweepRules, Work};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, oneshot};
+
+/// What an engine is built from.
+pub struct Parts {
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub performer: Arc<dyn Performer>,
+    pub catalog: &'static dyn Catalog,
+    pub limits: Limits,
+    pub master_key: Option<MasterKey>,
+    /// The process's environment, for `SECRET_` and `ENV_` variables.
+    pub environment: Vec<(String, String)>,
+    /// The server's own address, as `kestra.url`.
+    pub url: Option<String>,
+}
 
 /// The engine. Shared by all doors.
 pub struct Engine {
-    store: Arc<dyn Store>,
+    services: Arc<Services>,
+    flows: Arc<Flows>,
+    catalog: &'static dyn Catalog,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    sender: Sender<Message>,
     changes: broadcast::Sender<RunChange>,
+    waiters: Waiters,
+    ready: Arc<AtomicBool>,
+    stopping: AtomicBool,
+    admitting: AtomicU64,
 }
 
 impl Engine {
+    /// Builds the engine and starts its driver thread, which first recovers active runs. Must be
+    /// called inside a tokio runtime: effects run on it.
+    pub fn start(parts: Parts) -> Arc<Engine> {
+        let envs = parts
+            .environment
+            .iter()
+            .filter_map(|(name, value)| Some((name.strip_prefix("ENV_")?.to_lowercase(), Value::str(value.as_str()))))
+            .collect();
+        let secrets = Secrets::new(parts.store.clone(), parts.master_key, parts.environment, parts.entropy.clone());
+        let services = Arc::new(Services {
+            store: parts.store.clone(),
+            secrets,
+            entropy: parts.entropy,
+            envs: Value::map(envs),
+            url: parts.url,
+        });
+        let flows = Arc::new(Flows::new(parts.store.clone()));
+        let (sender, inbox) = std::sync::mpsc::channel();
+        let (changes, _) = broadcast::channel(4_096);
+        let waiters: Waiters = Arc::default();
+        let ready = Arc::new(AtomicBool::new(false));
+        let shell = Shell {
+            driver: Driver::new(services.clone(), flows.clone(), parts.limits.clone()),
+            store: parts.store,
+            performer: parts.performer,
+            runtime: tokio::runtime::Handle::current(),
+            inbox,
+            sender: sender.clone(),
+            changes: changes.clone(),
+            waiters: waiters.clone(),
+            ready: ready.clone(),
+            tickets: BTreeMap::new(),
+            next_ticket: 0,
+            next_timer: Millis(0),
+            stopping: None,
+        };
+        let spawned = std::thread::Builder::new().name("semel-driver".to_owned()).spawn(move || shell.run());
+        if let Err(error) = spawned {
+            tracing::error!(%error, "the driver thread does not start");
+        }
+        Arc::new(Engine {
+            services,
+            flows,
+            catalog: parts.catalog,
+            limits: parts.limits,
+            clock: parts.clock,
+            sender,
+            changes,
+            waiters,
+            ready,
+            stopping: AtomicBool::new(false),
+            admitting: AtomicU64::new(0),
+        })
+    }
+
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+        &self.services.store
     }
 
     /// Finds a flow by `id` (unique in the workspace) or `namespace:id`.
-    pub fn resolve_flow(&self, _workspace: &WorkspaceId, name: &str) -> Result<Arc<LoadedFlow>, FlowLookupError> {
-        Err(FlowLookupError::Unknown(name.to_owned()))
+    pub fn resolve_flow(&self, workspace: &WorkspaceId, name: &str) -> Result<Arc<LoadedFlow>, FlowLookupError> {
+        self.flows.resolve(workspace, name)
     }
 
-    pub fn flow(&self, _workspace: &WorkspaceId, flow: &FlowRef) -> Result<Arc<LoadedFlow>, FlowLookupError> {
-        Err(FlowLookupError::Unknown(flow.to_string()))
+    pub fn flow(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Arc<LoadedFlow>, FlowLookupError> {
+        self.flows.head(workspace, flow)
     }
 
-    /// The webhook trigger of the flow that has this URL key; compares in constant time.
-    pub fn find_webhook(&self, _workspace: &WorkspaceId, _flow: &LoadedFlow, _key: &str) -> Result<Option<Webhook>, StoreError> {
+    /// The webhook trigger of the flow that has this URL key; compared in constant time.
+    pub fn find_webhook(&self, workspace: &WorkspaceId, flow: &LoadedFlow, key: &str) -> Result<Option<Webhook>, StoreError> {
+        for trigger in flow.index.flow.triggers.iter().filter(|t| !t.disabled) {
+            let TriggerKind::Webhook { key: template, wait, return_outputs, signature } = &trigger.kind else { continue };
+            let Some(expected) = self.revealed(workspace, flow, template) else { continue };
+            if !same(expected.trim(), key) {
+                continue;
+            }
+            let signature = signature.as_ref().map(|spec| ResolvedSignature {
+                scheme: spec.scheme,
+                secrets: spec.secrets.iter().filter_map(|s| self.revealed(workspace, flow, s)).collect(),
+                header: spec.header.clone(),
+                tolerance_ms: spec.tolerance_ms,
+            });
+            return Ok(Some(Webhook { trigger_id: trigger.id.clone(), wait: *wait, return_outputs: *return_outputs, signature }));
+        }
         Ok(None)
     }
 
-    /// The one way in.
-    pub async fn admit(&self, _occurrence: Occurrence) -> Result<AdmitResult, AdmitError> {
-        Err(AdmitError::Disabled)
+    /// A template of the author with its secrets filled in; for comparing, never for storing.
+    fn revealed(&self, workspace: &WorkspaceId, flow: &LoadedFlow, template: &str) -> Option<String> {
+        let memory = Memory::default();
+        let scope = ExprScope { services: &self.services, workspace, flow, memory: &memory, run: None, now: self.clock.now() };
+        let parsed = Template::parse(template).ok()?;
+        let value = render(&parsed, &scope, &mut Budget::default()).ok()?;
+        let filled = value.fill(&|part| self.services.secrets.reveal(workspace, part)).ok()?;
+        filled.as_str().map(str::to_owned)
     }
 
-    pub async fn control(&self, _workspace: &WorkspaceId, _run: RunId, _control: Control, _by: By) -> Result<(), ControlError> {
-        Err(ControlError::Unknown)
+    /// The one way in.
+    pub async fn admit(&self, occurrence: Occurrence) -> Result<AdmitResult, AdmitError> {
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(StoreError::Closed.into());
+        }
+        let request = prepare(&self.services, occurrence, None, self.store().now())?;
+        if request.key.is_some()
+            && let Some((result, row)) = self.store().peek(&request)?
+        {
+            // The row rides the next group commit; losing it in a crash loses nothing else.
+            self.store().submit(Work::LogDecision(Box::new(row)), Box::new(|_| {}));
+            return Ok(result);
+        }
+        if self.admitting.fetch_add(1, Ordering::SeqCst) >= self.limits.pending_admissions_max {
+            self.admitting.fetch_sub(1, Ordering::SeqCst);
+            return Err(AdmitError::TooManyPending);
+        }
+        let answer = self.write(Work::Admit(Box::new(request.clone()))).await;
+        self.admitting.fetch_sub(1, Ordering::SeqCst);
+        match answer? {
+            Done::Admitted(result) => {
+                self.follow_up(request, &result);
+                Ok(*result)
+            }
+            other => Err(StoreError::Bug(format!("an admission was answered with {other:?}")).into()),
+        }
+    }
+
+    /// Tells the driver what a durable admission means for it.
+    fn follow_up(&self, request: AdmitRequest, result: &AdmitResult) {
+        for run in &result.fenced {
+            self.tell(Message::Happened(Happened::Fenced(*run)));
+        }
+        for run in &result.wake {
+            self.tell(Message::Happened(Happened::Wake { workspace: request.workspace.clone(), run: *run }));
+        }
+        if let Some(due) = result.timer_due {
+            self.tell(Message::TimerAt(due));
+        }
+        for run in &result.fenced {
+            let change = RunChange { run: *run, version: 0, status: Status::Cancelled };
+            for waiter in self.waiters.lock().remove(run).unwrap_or_default() {
+                let _ = waiter.send(());
+            }
+            let _ = self.changes.send(change);
+        }
+        if let Some(row) = result.run.as_ref().filter(|row| result.created && row.active) {
+            let born = Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
+            self.tell(Message::Happened(Happened::Born(Box::new(born))));
+        }
+    }
+
+    fn tell(&self, message: Message) {
+        // The driver is gone only when the process stops; what is durable is found again.
+        let _ = self.sender.send(message);
+    }
+
+    pub async fn control(&self, workspace: &WorkspaceId, run: RunId, control: Control, by: By) -> Result<(), ControlError> {
+        // The driver may hold the run of another workspace: the wall is checked here first.
+        if self.store().run(workspace, run)?.is_none() {
+            return Err(ControlError::Unknown);
+        }
+        let (reply, answer) = oneshot::channel();
+        self.tell(Message::Control { workspace: workspace.clone(), run, control, by, reply });
+        answer.await.unwrap_or(Err(ControlError::Store(StoreError::Closed)))
     }
 
     /// Waits until the run has ended or is held, at most `limit`. True when it has.
-    pub async fn wait_ended(&self, _workspace: &WorkspaceId, _run: RunId, _limit: Duration) -> Result<bool, StoreError> {
+    pub async fn wait_ended(&self, workspace: &WorkspaceId, run: RunId, limit: Duration) -> Result<bool, StoreError> {
+        let (done, ended) = oneshot::channel();
+        self.waiters.lock().entry(run).or_default().push(done);
+        // Asked after registering, so an end in between is not missed.
+        let settled = |row: &Option<(semel_store::RunRow, _, _)>| {
+            row.as_ref().is_none_or(|(row, _, _)| row.status.is_ended() || row.status == Status::Held)
+        };
+        if settled(&self.store().run(workspace, run)?) {
+            return Ok(true);
+        }
+        if tokio::time::timeout(limit, ended).await.is_ok() {
+            return Ok(true);
+        }
+        self.drop_closed_waiters(run);
         Ok(false)
+    }
+
+    fn drop_closed_waiters(&self, run: RunId) {
+        let mut waiters = self.waiters.lock();
+        if let Some(list) = waiters.get_mut(&run) {
+            list.retain(|waiter| !waiter.is_closed());
+            if list.is_empty() {
+                waiters.remove(&run);
+            }
+        }
     }
 
     /// Every change of every run from now on; a lagging receiver re-reads the store.
@@ -54,28 +252,164 @@ impl Engine {
     }
 
     /// Compiles and checks without storing.
-    pub fn validate_flow(&self, _workspace: &WorkspaceId, _source: &str) -> Result<semel_flow::Compiled, Vec<semel_flow::Diagnostic>> {
-        Err(vec![])
+    pub fn validate_flow(&self, workspace: &WorkspaceId, source: &str) -> Result<Compiled, Vec<Diagnostic>> {
+        let compiled = semel_flow::compile(source, self.catalog, &self.limits)?;
+        let own = compiled.flow.flow_ref();
+        let cycles: Vec<Diagnostic> = compiled
+            .subflow_refs
+            .iter()
+            .filter_map(|(target, span)| self.cycle_through(workspace, &own, target).map(|path| cyclic(&path, *span)))
+            .collect();
+        if cycles.is_empty() { Ok(compiled) } else { Err(cycles) }
     }
 
-    pub async fn push_flow(&self, _workspace: &WorkspaceId, _source: &str, _by: &str) -> Result<Pushed, PushError> {
-        Err(PushError::Invalid(vec![]))
+    /// The way back to `own` through sub-flows of `target`, if there is one.
+    fn cycle_through(&self, workspace: &WorkspaceId, own: &FlowRef, target: &FlowRef) -> Option<Vec<FlowRef>> {
+        if target == own {
+            return None; // the compiler judges a flow that calls itself: under a condition it may
+        }
+        let mut stack = vec![vec![target.clone()]];
+        let mut seen = std::collections::BTreeSet::from([target.clone()]);
+        while let Some(path) = stack.pop() {
+            let Some(flow) = path.last().and_then(|at| self.flows.head(workspace, at).ok()) else { continue };
+            for task in flow.index.tasks() {
+                let TaskKind::Subflow(spec) = &task.kind else { continue };
+                let next = FlowRef::new(&spec.namespace, &spec.flow_id);
+                let mut longer = path.clone();
+                longer.push(next.clone());
+                if next == *own {
+                    return Some(longer);
+                }
+                if seen.insert(next) {
+                    stack.push(longer);
+                }
+            }
+        }
+        None
     }
 
-    pub async fn put_secret(&self, _workspace: &WorkspaceId, _name: &str, _value: &str) -> Result<u64, SecretError> {
-        Err(SecretError::NoKey)
+    pub async fn push_flow(&self, workspace: &WorkspaceId, source: &str, by: &str) -> Result<Pushed, PushError> {
+        let compiled = self.validate_flow(workspace, source).map_err(PushError::Invalid)?;
+        let flow = compiled.flow;
+        let flow_ref = flow.flow_ref();
+        let now = self.store().now();
+        let schedules = schedules_of(workspace, &flow, now);
+        let ir = serde_json::to_string(&flow).map_err(|e| StoreError::Bug(e.to_string()))?;
+        let row = FlowRow {
+            workspace: workspace.clone(),
+            flow: flow_ref.clone(),
+            revision: 0,
+            source: source.to_owned(),
+            ir,
+            disabled: flow.disabled,
+            created_at: now,
+            created_by: by.to_owned(),
+        };
+        let done = self.write(Work::PutFlow { row: Box::new(row), schedules }).await?;
+        self.flows.forget(workspace, &flow_ref);
+        match done {
+            Done::Flow { revision, changed } => {
+                Ok(Pushed { workflow_id: flow_ref.to_string(), revision, changed, warnings: compiled.warnings })
+            }
+            other => Err(StoreError::Bug(format!("a push was answered with {other:?}")).into()),
+        }
+    }
+
+    pub async fn put_secret(&self, workspace: &WorkspaceId, name: &str, value: &str) -> Result<u64, SecretError> {
+        for _ in 0..8 {
+            let row = self.services.secrets.encrypt(workspace, name, value)?;
+            match self.write(Work::PutSecret(Box::new(row))).await? {
+                Done::Secret { version } => return Ok(version),
+                // Somebody else stored this version first: encrypt for the next one.
+                _ => continue,
+            }
+        }
+        Err(StoreError::Busy("the secret is being written by others".to_owned()).into())
     }
 
     /// Any management write (kv, tokens, workspaces, release, erase, …).
-    pub async fn write(&self, _work: Work) -> Result<Done, StoreError> {
-        Err(StoreError::Closed)
+    pub async fn write(&self, work: Work) -> Result<Done, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.store().submit(
+            work,
+            Box::new(move |done| {
+                // The caller may have gone away; the write stands.
+                let _ = reply.send(done);
+            }),
+        );
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Checks a webhook's signature over the raw bytes.
+    pub fn verify_signature(
+        &self,
+        signature: &ResolvedSignature,
+        headers: &dyn Fn(&str) -> Option<String>,
+        raw_body: &[u8],
+    ) -> Result<(), semel_tasks::signature::SignatureError> {
+        let now = self.store().now();
+        let header = signature.header.as_deref();
+        semel_tasks::signature::verify(signature.scheme, header, &signature.secrets, headers, raw_body, now.0, signature.tolerance_ms)
+    }
+
+    /// Bounded clean-up; called now and then.
+    pub async fn sweep(&self, rules: SweepRules) -> Result<u64, StoreError> {
+        match self.write(Work::Sweep(rules)).await? {
+            Done::Count(count) => Ok(count),
+            _ => Ok(0),
+        }
     }
 
     /// True once recovery has read every active run.
     pub fn is_ready(&self) -> bool {
-        false
+        self.ready.load(Ordering::SeqCst)
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
     }
 
     /// Stops taking work, lets what is in flight settle (at most `limit`), closes the store.
-    pub async fn shutdown(&self, _limit: Duration) {}
+    pub async fn shutdown(&self, limit: Duration) {
+        self.stopping.store(true, Ordering::SeqCst);
+        let (done, settled) = oneshot::channel();
+        self.tell(Message::Stop(done));
+        if tokio::time::timeout(limit, settled).await.is_err() {
+            tracing::warn!("some requests did not settle in time; their effects are judged at the next start");
+        }
+        self.store().close();
+    }
+}
+
+fn same(expected: &str, given: &str) -> bool {
+    expected.len() == given.len() && expected.bytes().zip(given.bytes()).fold(0, |acc, (a, b)| acc | (a ^ b)) == 0
+}
+
+fn cyclic(path: &[FlowRef], span: Span) -> Diagnostic {
+    let names: Vec<String> = path.iter().map(FlowRef::to_string).collect();
+    Diagnostic {
+        severity: Severity::Error,
+        code: "cyclic_subflow",
+        message: format!("this sub-flow leads back to the flow itself: {}", names.join(" → ")),
+        span,
+        expected: None,
+        suggestion: Some("break the cycle, or start the flow again from outside".to_owned()),
+        related: None,
+    }
+}
+
+/// Next instants of a flow's schedules.
+fn schedules_of(workspace: &WorkspaceId, flow: &semel_core::ir::Flow, now: Millis) -> Vec<ScheduleRow> {
+    let live = flow.triggers.iter().filter(|t| !t.disabled && !flow.disabled);
+    live.filter_map(|trigger| match &trigger.kind {
+        TriggerKind::Schedule { cron, timezone, with_seconds, .. } => Some(ScheduleRow {
+            workspace: workspace.clone(),
+            flow: flow.flow_ref(),
+            trigger: trigger.id.clone(),
+            next_due: semel_tasks::schedule::next_after(cron, timezone, *with_seconds, now.0).ok().flatten().map(Millis),
+            last_fired: None,
+        }),
+        TriggerKind::Webhook { .. } => None,
+    })
+    .collect()
 }

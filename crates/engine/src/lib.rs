@@ -4,10 +4,21 @@
 //! returns what to do. [`shell`] is the thin tokio layer around it. [`Engine`] is what doors see.
 //! Nothing here reads a clock or a random source but through the ports in [`ports`].
 
+mod admit;
 pub mod api;
+mod background;
+pub mod driver;
+mod evaluate;
 pub mod flows;
 mod handle;
+mod inputs;
+mod memory;
 pub mod ports;
+mod scope;
+pub mod secrets;
+mod shell;
+pub mod system;
 
 pub use api::*;
-pub use handle::Engine;
+pub use handle::{Engine, Parts};
+pub use semel_tasks::signature::SignatureError;

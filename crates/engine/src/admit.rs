@@ -1,0 +1,225 @@
+//! From an occurrence to a prepared request: everything that can be computed outside the
+//! transaction is, and whatever fails here stores nothing and spends no key.
+
+use crate::api::{AdmitError, Occurrence};
+use crate::flows::LoadedFlow;
+use crate::inputs;
+use crate::memory::{Memory, trigger_value};
+use crate::scope::{ExprScope, Services};
+use indexmap::IndexMap;
+use semel_core::admission::*;
+use semel_core::fingerprint::Fingerprint;
+use semel_core::ir::{IdempotencySpec, KeyScope, LaneSpec, Trigger};
+use semel_core::{Door, Millis, RunId, WorkspaceId};
+use semel_expr::{Budget, Template, Value, render, render_json};
+use semel_store::{AdmitRequest, KeyClaim, LaneRequest, ParentRef};
+use serde_json::{Value as Json, json};
+
+/// Who the new run descends from.
+#[derive(Clone, Debug)]
+pub struct Lineage {
+    pub parent: ParentRef,
+    pub root: RunId,
+    pub depth: u32,
+}
+
+/// Prepares one occurrence.
+pub fn prepare(services: &Services, occurrence: Occurrence, lineage: Option<Lineage>, now: Millis) -> Result<AdmitRequest, AdmitError> {
+    let flow = occurrence.flow.clone();
+    if flow.index.flow.disabled {
+        return Err(AdmitError::Disabled);
+    }
+    let trigger_stored = Value::from_json(&occurrence.trigger).to_stored();
+    let mut memory = Memory { trigger: trigger_value(&trigger_stored), ..Memory::default() };
+    let labels = merge_labels(&occurrence, &flow);
+    memory.labels = labels.clone().into_iter().collect();
+
+    let trigger = occurrence.trigger_id.as_ref().and_then(|id| flow.index.flow.triggers.iter().find(|t| t.id == *id));
+    let mut given = occurrence.inputs.clone();
+    if let Some(trigger) = trigger {
+        fill_from_trigger(services, &occurrence, trigger, &memory, now, &mut given)?;
+    }
+    let scope = |memory: &Memory| -> OwnedScope { OwnedScope { memory: memory.clone() } };
+    let stored = {
+        let owned = scope(&memory);
+        let scope = owned.scope(services, &occurrence.workspace, &flow, now);
+        inputs::check(&flow.index.flow.inputs, &given, &scope).map_err(AdmitError::Inputs)?
+    };
+    memory.inputs = Value::from_stored(&stored);
+    let owned = scope(&memory);
+    let scope = owned.scope(services, &occurrence.workspace, &flow, now);
+    let block = flow.index.flow.idempotency.as_ref();
+    let key = choose(&occurrence, block, &flow, &scope)?;
+    let policy = policy_for(&occurrence, block);
+    if key.is_none() && policy.require_key {
+        return Err(KeyError::Missing.into());
+    }
+    let lane = lane_for(&occurrence, flow.index.flow.lane.as_ref(), &flow, &scope)?;
+    let trigger_labels = trigger.map(|t| render_labels(t, &scope)).transpose()?.unwrap_or_default();
+    let mut all_labels: IndexMap<String, String> = labels.into_iter().collect();
+    all_labels.extend(trigger_labels);
+    let run = services.entropy.run_id(now);
+    Ok(AdmitRequest {
+        fingerprint: fingerprint(&flow, &occurrence),
+        workspace: occurrence.workspace,
+        flow: flow.flow_ref.clone(),
+        revision: flow.revision,
+        door: occurrence.door,
+        occurrence: format!("{:016x}{:016x}", services.entropy.random(), now.0),
+        caller: occurrence.caller,
+        key,
+        policy,
+        lane,
+        run,
+        inputs: stored,
+        trigger: trigger_stored,
+        labels: all_labels.into_iter().collect(),
+        correlation_id: occurrence.correlation_id,
+        root: lineage.as_ref().map(|l| l.root),
+        depth: lineage.as_ref().map_or(0, |l| l.depth),
+        parent: lineage.map(|l| l.parent),
+    })
+}
+
+/// A memory that outlives the borrow of its scope.
+struct OwnedScope {
+    memory: Memory,
+}
+
+impl OwnedScope {
+    fn scope<'a>(&'a self, services: &'a Services, workspace: &'a WorkspaceId, flow: &'a LoadedFlow, now: Millis) -> ExprScope<'a> {
+        ExprScope { services, workspace, flow, memory: &self.memory, run: None, now }
+    }
+}
+
+/// Flow labels without `system.*`, then the request's.
+fn merge_labels(occurrence: &Occurrence, flow: &LoadedFlow) -> Vec<(String, String)> {
+    let mut merged: IndexMap<String, String> =
+        flow.index.flow.labels.iter().filter(|(k, _)| !k.starts_with("system.")).map(|(k, v)| (k.clone(), v.clone())).collect();
+    merged.extend(occurrence.labels.iter().cloned());
+    merged.into_iter().collect()
+}
+
+fn render_labels(trigger: &Trigger, scope: &ExprScope<'_>) -> Result<Vec<(String, String)>, AdmitError> {
+    trigger
+        .labels
+        .iter()
+        .map(|(key, template)| Ok((key.clone(), render_plain(template, scope, "trigger labels")?)))
+        .collect()
+}
+
+fn fill_from_trigger(
+    services: &Services,
+    occurrence: &Occurrence,
+    trigger: &Trigger,
+    memory: &Memory,
+    now: Millis,
+    given: &mut Json,
+) -> Result<(), AdmitError> {
+    let scope = ExprScope { services, workspace: &occurrence.workspace, flow: &occurrence.flow, memory, run: None, now };
+    if !given.is_object() {
+        *given = json!({});
+    }
+    for (name, template) in &trigger.inputs {
+        let value = render_json(template, &scope, &mut Budget::default(), true)
+            .map_err(|e| AdmitError::Expression { what: "trigger inputs", message: e.message })?;
+        let plain = value.to_plain_json().ok_or(AdmitError::Expression {
+            what: "trigger inputs",
+            message: format!("input `{name}` would hold a secret; read it with secret() in the task instead"),
+        })?;
+        if let Some(map) = given.as_object_mut() {
+            map.insert(name.clone(), plain);
+        }
+    }
+    Ok(())
+}
+
+/// Renders to plain text; a secret is refused, since the result is stored and compared.
+fn render_plain(template: &str, scope: &ExprScope<'_>, what: &'static str) -> Result<String, AdmitError> {
+    let fail = |message: String| AdmitError::Expression { what, message };
+    let parsed = Template::parse(template).map_err(|e| fail(e.message))?;
+    match render(&parsed, scope, &mut Budget::default()).map_err(|e| fail(e.message))? {
+        Value::Str(text) => Ok(text.to_string()),
+        _ => Err(fail("it would hold a secret".to_owned())),
+    }
+}
+
+fn choose(occurrence: &Occurrence, block: Option<&IdempotencySpec>, flow: &LoadedFlow, scope: &ExprScope<'_>) -> Result<Option<KeyClaim>, AdmitError> {
+    let applies = |block: &&IdempotencySpec| match &block.doors {
+        Some(doors) => doors.contains(&occurrence.door),
+        None => occurrence.door.carries_payload(),
+    };
+    let flow_key = match block.filter(applies).and_then(|b| b.key.as_ref()) {
+        None => None,
+        Some(template) => {
+            let text = render_plain(template, scope, "idempotency.key").map_err(|error| match error {
+                AdmitError::Expression { message, .. } => AdmitError::Key(KeyError::Unresolved(message)),
+                other => other,
+            })?;
+            if text.trim().is_empty() {
+                return Err(KeyError::Unresolved("it gives an empty text".to_owned()).into());
+            }
+            Some(text)
+        }
+    };
+    let chosen = choose_key(occurrence.caller_key.clone(), flow_key, occurrence.intrinsic_key.clone())?;
+    let Some(ChosenKey { key, source }) = chosen else { return Ok(None) };
+    let default_scope = KeyScope::default();
+    let key_scope = block.map(|b| &b.scope).or(occurrence.scope.as_ref()).unwrap_or(&default_scope);
+    let scope = scope_text(key_scope, &flow.flow_ref, source);
+    let hash = claim_hash(&occurrence.workspace, &scope, &key);
+    Ok(Some(KeyClaim { hash, key, scope, source }))
+}
+
+/// What the request says, else the flow's block, else the door; `strict` puts the block first.
+pub fn policy_for(occurrence: &Occurrence, block: Option<&IdempotencySpec>) -> Policy {
+    match (occurrence.request_preset, block) {
+        (Some(preset), None) => preset.preset().policy,
+        (Some(preset), Some(block)) if !block.strict => {
+            Policy { require_key: block.require_key, expire_live: block.expire_live, ..preset.preset().policy }
+        }
+        (_, Some(block)) => block_policy(block),
+        (None, None) => occurrence.door_preset.preset().policy,
+    }
+}
+
+fn block_policy(block: &IdempotencySpec) -> Policy {
+    let base = block.preset.unwrap_or(PresetName::Semel).preset().policy;
+    Policy {
+        live: block.live.unwrap_or(base.live),
+        done: block.done.unwrap_or(base.done),
+        failed: block.failed.unwrap_or(base.failed),
+        cancelled: block.cancelled.unwrap_or(base.cancelled),
+        mismatch: block.mismatch.unwrap_or(base.mismatch),
+        window: block.window.unwrap_or(base.window),
+        late: block.late.unwrap_or(base.late),
+        require_key: block.require_key,
+        expire_live: block.expire_live,
+    }
+}
+
+fn lane_for(occurrence: &Occurrence, spec: Option<&LaneSpec>, flow: &LoadedFlow, scope: &ExprScope<'_>) -> Result<Option<LaneRequest>, AdmitError> {
+    let Some(spec) = spec else {
+        // A schedule is its own lane: its ticks do not overlap, and one may wait.
+        return Ok(match (&occurrence.door, &occurrence.trigger_id) {
+            (Door::Schedule, Some(id)) => Some(LaneRequest {
+                hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &format!("schedule {id}")),
+                limit: 1,
+                busy: Busy::Queue { max: 1 },
+            }),
+            _ => None,
+        });
+    };
+    let key = match &spec.key {
+        Some(template) => render_plain(template, scope, "lane.key")?,
+        None => String::new(),
+    };
+    Ok(Some(LaneRequest { hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &key), limit: spec.limit, busy: spec.busy }))
+}
+
+/// The flow it names and the payload it carries; never headers.
+fn fingerprint(flow: &LoadedFlow, occurrence: &Occurrence) -> Fingerprint {
+    let none = Json::Null;
+    let part = |name: &str| occurrence.trigger.get(name).unwrap_or(&none);
+    Fingerprint::of(&[&json!(flow.flow_ref.to_string()), &occurrence.inputs, part("body"), part("parameters")])
+}

@@ -1,0 +1,282 @@
+//! One run in memory: its folded state, its values, and what waits to be written.
+
+use super::{Born, FUSE_BYTES_MAX, FUSE_EVENTS_MAX, Ticket, weight};
+use crate::flows::{Flows, LoadedFlow};
+use crate::memory::{Memory, trigger_value};
+use crate::scope::Services;
+use semel_core::run::{By, Event, Input, RunState, SNAPSHOT_VERSION, Status, StepKey, decode_events};
+use semel_core::{Millis, RunId, WorkspaceId};
+use semel_expr::SecretRef;
+use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
+use semel_tasks::LogLine;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Where an input came from, so that its end can be told.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin {
+    Internal,
+    Control(Ticket),
+    Inbox(u64),
+}
+
+#[derive(Clone, Debug)]
+pub struct Queued {
+    pub input: Input,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Queue(pub VecDeque<Queued>);
+
+impl std::ops::Deref for Queue {
+    type Target = VecDeque<Queued>;
+    fn deref(&self) -> &VecDeque<Queued> {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Queue {
+    fn deref_mut(&mut self) -> &mut VecDeque<Queued> {
+        &mut self.0
+    }
+}
+
+/// What has been decided since the last commit.
+#[derive(Clone, Debug, Default)]
+pub struct Pending {
+    pub events: Vec<Event>,
+    pub bytes: usize,
+    pub logs: Vec<LogRow>,
+    pub performs: Vec<(StepKey, u32)>,
+    pub ops: Vec<StepKey>,
+    pub enter_lane: bool,
+    pub cancels: Vec<(RunId, By)>,
+    pub inbox_consumed: Vec<u64>,
+    pub tickets: Vec<Ticket>,
+    pub effects: BTreeMap<StepKey, semel_store::EffectRow>,
+    pub labels_changed: bool,
+    /// The run had ended and goes on.
+    pub reopened: bool,
+    pub by_twin: bool,
+    /// Inputs that led here, in case the guard fails.
+    pub inputs: Vec<Queued>,
+}
+
+pub struct Active {
+    pub run: RunId,
+    pub workspace: WorkspaceId,
+    pub flow: Arc<LoadedFlow>,
+    pub epoch: u64,
+    pub version: u64,
+    pub root: RunId,
+    pub depth: u32,
+    pub correlation_id: String,
+    pub created_at: Millis,
+    pub status_on_load: Status,
+    pub state: RunState,
+    pub memory: Memory,
+    pub queue: Queue,
+    pub pending: Pending,
+    /// What the commit in flight will release.
+    pub committed: Pending,
+    pub committing: Option<RunCommit>,
+    /// Requests in the air, with the secrets they carry.
+    pub performing: BTreeMap<(StepKey, u32), Vec<(SecretRef, String)>>,
+    pub ops_ready: BTreeMap<StepKey, OpKind>,
+    pub inbox_seen: BTreeSet<u64>,
+    pub timers_queued: BTreeSet<u64>,
+    /// Rows of timers that the state no longer has.
+    pub stale_timers: Vec<u64>,
+    pub events_since_snapshot: usize,
+}
+
+impl Active {
+    /// A run as its admission left it.
+    pub fn born(flows: &Flows, born: Born) -> Result<Active, StoreError> {
+        let Born { row, inputs, trigger, labels } = born;
+        let flow = flows
+            .revision(&row.workspace, &row.flow, row.revision)
+            .map_err(|e| StoreError::Bug(format!("run {} pins a flow that does not load: {e}", row.id)))?;
+        let memory = Memory {
+            inputs: semel_expr::Value::from_stored(&inputs),
+            trigger: trigger_value(&trigger),
+            labels: labels.into_iter().collect(),
+            ..Memory::default()
+        };
+        let state = RunState::new(row.logical);
+        Ok(Active::new(row, flow, state, memory, 1))
+    }
+
+    fn new(row: RunRow, flow: Arc<LoadedFlow>, state: RunState, memory: Memory, events_since_snapshot: usize) -> Active {
+        Active {
+            run: row.id,
+            workspace: row.workspace,
+            flow,
+            epoch: row.epoch,
+            version: row.version,
+            root: row.root,
+            depth: row.depth,
+            correlation_id: row.correlation_id,
+            created_at: row.created_at,
+            status_on_load: row.status,
+            state,
+            memory,
+            queue: Queue::default(),
+            pending: Pending::default(),
+            committed: Pending::default(),
+            committing: None,
+            performing: BTreeMap::new(),
+            ops_ready: BTreeMap::new(),
+            inbox_seen: BTreeSet::new(),
+            timers_queued: BTreeSet::new(),
+            stale_timers: Vec::new(),
+            events_since_snapshot,
+        }
+    }
+}
+
+/// Journal rows read at a time.
+const PAGE: u32 = 1_000;
+
+impl Active {
+    /// Reads a run: its snapshot if there is one, its journal for the rest.
+    pub fn load(services: &Services, flows: &Flows, workspace: &WorkspaceId, run: RunId) -> Result<Option<Active>, StoreError> {
+        let Some(loaded) = services.store.load_run(workspace, run)? else { return Ok(None) };
+        let row = loaded.row;
+        let flow = flows
+            .revision(workspace, &row.flow, row.revision)
+            .map_err(|e| StoreError::Bug(format!("run {run} pins a flow that does not load: {e}")))?;
+        let snapshot: Option<(u64, RunState)> = loaded
+            .snapshot
+            .filter(|s| s.format == SNAPSHOT_VERSION && s.version <= row.version)
+            .and_then(|s| Some((s.version, serde_json::from_slice(&s.state).ok()?)));
+        let mut state = RunState::new(row.logical);
+        let mut memory = Memory::default();
+        let mut after = 0;
+        let mut since = 0;
+        loop {
+            let rows = services.store.journal(workspace, run, after, PAGE)?;
+            let last = rows.len() < PAGE as usize;
+            for entry in rows {
+                after = entry.seq;
+                let events = decode_events(&entry.events, entry.values.as_deref())
+                    .map_err(|e| StoreError::Poisoned(format!("run {run}, journal row {}: {e}", entry.seq)))?;
+                for event in &events {
+                    // Values are folded from every row; structure only after the snapshot.
+                    match &snapshot {
+                        Some((version, cached)) if entry.seq <= *version => {
+                            if entry.seq == *version {
+                                state = cached.clone();
+                            }
+                        }
+                        _ => {
+                            state.evolve(event);
+                            since += 1;
+                        }
+                    }
+                    memory.fold(run, event, &state, &flow, entry.at);
+                }
+            }
+            if last {
+                break;
+            }
+        }
+        memory.forget_settled();
+        Ok(Some(Active::new(row, flow, state, memory, since)))
+    }
+
+    /// Nothing in flight and nothing to do.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.committing.is_none() && self.performing.is_empty() && !self.state.is_active()
+    }
+
+    /// Folds values of events that the machine has already folded into the state.
+    pub fn record(&mut self, events: Vec<Event>, now: Millis) {
+        for event in events {
+            self.memory.fold(self.run, &event, &self.state, &self.flow, now);
+            self.note(&event);
+            self.pending.bytes += weight(&event);
+            self.pending.events.push(event);
+        }
+    }
+
+    /// Folds an event that a transaction appended.
+    pub fn fold(&mut self, event: &Event, now: Millis) {
+        self.state.evolve(event);
+        self.memory.fold(self.run, event, &self.state, &self.flow, now);
+        self.events_since_snapshot += 1;
+    }
+
+    fn note(&mut self, event: &Event) {
+        if let Some(row) = self.memory.ledger_row(event) {
+            self.pending.effects.insert(row.step.clone(), row);
+        }
+        match event {
+            Event::LabelsSet { .. } => self.pending.labels_changed = true,
+            Event::TimerFired { timer } | Event::TimerCleared { timer } => {
+                self.timers_queued.remove(timer);
+            }
+            _ => {}
+        }
+    }
+
+    pub fn log(&mut self, step: &StepKey, lines: Vec<LogLine>, bytes_max: usize, now: Millis) {
+        for line in lines {
+            // Unique and increasing without being counted: the version only grows.
+            let seq = ((self.version + 1) << 20) | self.pending.logs.len() as u64;
+            let message = truncate(line.message, bytes_max);
+            let level = line.level.word().to_owned();
+            self.pending.logs.push(LogRow { run: self.run, seq, at: now, level, step: step.clone(), message });
+        }
+    }
+
+    /// The fuse is full, or something must be durable before anything else happens.
+    pub fn must_commit(&self) -> bool {
+        self.pending.events.len() >= FUSE_EVENTS_MAX || self.pending.bytes >= FUSE_BYTES_MAX || self.pending.reopened
+    }
+
+    /// Inputs that came from outside and whose events were not written, in their order.
+    pub fn lost_inputs(&self) -> Vec<Queued> {
+        let outside = |queued: &&Queued| match queued.input {
+            Input::Evaluated { .. } | Input::OutputsEvaluated(_) | Input::Continue => false,
+            // Inbox messages are still in the store.
+            _ => !matches!(queued.origin, Origin::Inbox(_)),
+        };
+        let mut inputs: Vec<Queued> =
+            self.committed.inputs.iter().chain(&self.pending.inputs).chain(self.queue.iter()).filter(outside).cloned().collect();
+        // What was pure and open is asked for again by the machine.
+        if !inputs.iter().any(|q| matches!(q.input, Input::Start | Input::Recover)) {
+            inputs.insert(0, Queued { input: Input::Continue, origin: Origin::Internal });
+        }
+        inputs
+    }
+
+    pub fn tickets(&self) -> Vec<Ticket> {
+        let queued = self.queue.iter().filter_map(|q| match q.origin {
+            Origin::Control(ticket) => Some(ticket),
+            Origin::Internal | Origin::Inbox(_) => None,
+        });
+        self.committed.tickets.iter().chain(&self.pending.tickets).copied().chain(queued).collect()
+    }
+
+    /// The trace context the event arrived with.
+    pub fn traceparent(&self) -> Option<String> {
+        let header = self.memory.trigger.get("headers")?.get("traceparent")?;
+        match header {
+            semel_expr::Value::List(items) => items.first().map(semel_expr::Value::to_text),
+            other => Some(other.to_text()),
+        }
+    }
+}
+
+fn truncate(message: String, bytes_max: usize) -> String {
+    if message.len() <= bytes_max {
+        return message;
+    }
+    let mut end = bytes_max;
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}… (cut at {bytes_max} bytes)", &message[..end])
+}

@@ -1,0 +1,141 @@
+//! Building a run's commit from what is pending.
+
+use super::active::{Active, Pending};
+use semel_core::Millis;
+use semel_core::run::{Event, Phase, StepKey, encode_events};
+use semel_expr::Value;
+use semel_store::{CommitOp, HeadChange, OpKind, RunCommit, Settle};
+use serde_json::{Value as Json, json};
+
+/// Events between two snapshots of a run.
+const SNAPSHOT_EVENTS: usize = 1_000;
+
+impl Active {
+    /// What has gathered, as one commit; `None` when nothing has.
+    pub fn take_commit(&mut self) -> Option<RunCommit> {
+        let pending = &self.pending;
+        let nothing = pending.events.is_empty()
+            && pending.ops.is_empty()
+            && !pending.enter_lane
+            && pending.inbox_consumed.is_empty()
+            && pending.cancels.is_empty()
+            && pending.logs.is_empty()
+            && self.stale_timers.is_empty();
+        // A request that changed nothing is still answered by a commit: that proves the guard.
+        if nothing && pending.tickets.is_empty() {
+            return None;
+        }
+        Some(self.build())
+    }
+
+    fn build(&mut self) -> RunCommit {
+        let pending = std::mem::take(&mut self.pending);
+        let (events, values) = if pending.events.is_empty() { (vec![], None) } else { encode_events(&pending.events) };
+        let (timers_set, mut timers_cleared) = timers(&pending.events);
+        timers_cleared.append(&mut self.stale_timers);
+        let ops = self.take_ops(&pending);
+        self.events_since_snapshot += pending.events.len();
+        let working = !ops.is_empty() || !self.queue.is_empty();
+        let snapshot = self.snapshot(working);
+        let (outputs, failure) = ending(&pending.events);
+        let commit = RunCommit {
+            workspace: self.workspace.clone(),
+            run: self.run,
+            epoch: self.epoch,
+            version: self.version,
+            events,
+            values,
+            head: HeadChange {
+                status: self.state.status(),
+                active: self.state.is_active() || working,
+                open_intents: self.state.open_intents(),
+                open_doubts: self.state.open_doubts(),
+                take: self.state.take,
+                warned: self.state.warned,
+            },
+            timers_set,
+            timers_cleared,
+            effects: pending.effects.values().cloned().collect(),
+            logs: pending.logs.clone(),
+            labels: pending.labels_changed.then(|| self.memory.labels.clone().into_iter().collect()),
+            inbox_consumed: pending.inbox_consumed.clone(),
+            outputs,
+            failure,
+            snapshot,
+            ops,
+            settle: self.settle(&pending),
+            cancels: pending.cancels.clone(),
+        };
+        self.memory.forget_settled();
+        self.committed = pending;
+        commit
+    }
+
+    fn take_ops(&mut self, pending: &Pending) -> Vec<CommitOp> {
+        let mut ops: Vec<CommitOp> = Vec::new();
+        for step in &pending.ops {
+            if let Some(kind) = self.ops_ready.remove(step) {
+                ops.push(CommitOp { step: step.clone(), kind });
+            }
+        }
+        if pending.enter_lane {
+            ops.push(CommitOp { step: StepKey::root(), kind: OpKind::EnterLane });
+        }
+        ops
+    }
+
+    /// Every thousand events, and when the run goes to sleep.
+    fn snapshot(&mut self, working: bool) -> Option<Vec<u8>> {
+        let asleep = !self.state.is_active() && !working && !self.state.is_ended();
+        let due = self.events_since_snapshot >= SNAPSHOT_EVENTS || (asleep && self.events_since_snapshot >= 64);
+        if !due || self.state.is_ended() {
+            return None;
+        }
+        self.events_since_snapshot = 0;
+        serde_json::to_vec(&self.state).ok()
+    }
+
+    fn settle(&self, pending: &Pending) -> Settle {
+        match self.state.phase {
+            Phase::Ended(status) if !pending.events.is_empty() => Settle::Ended { status },
+            Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater | Phase::Ended(_) => match (pending.reopened, pending.by_twin) {
+                (true, true) => Settle::ReopenedByTwin,
+                (true, false) => Settle::Reopened,
+                (false, _) => Settle::Unchanged,
+            },
+        }
+    }
+}
+
+/// Timers set and gone by these events, each in its final form.
+fn timers(events: &[Event]) -> (Vec<(u64, Millis)>, Vec<u64>) {
+    let mut set: Vec<(u64, Millis)> = Vec::new();
+    let mut cleared = Vec::new();
+    for event in events {
+        match event {
+            Event::TimerSet { timer, due, .. } => set.push((*timer, *due)),
+            Event::TimerCleared { timer } | Event::TimerFired { timer } => {
+                set.retain(|(id, _)| id != timer);
+                cleared.push(*timer);
+            }
+            _ => {}
+        }
+    }
+    (set, cleared)
+}
+
+/// What the run's row shows of its end: secrets masked.
+fn ending(events: &[Event]) -> (Option<Json>, Option<Json>) {
+    let ended = events.iter().rev().find_map(|event| match event {
+        Event::Ended { outputs, failure, .. } => Some((outputs, failure)),
+        _ => None,
+    });
+    let Some((outputs, failure)) = ended else { return (None, None) };
+    let step = events.iter().find_map(|event| match event {
+        Event::StepEnded { step, failure: Some(_), tolerated: false, .. } => Some(step.0.clone()),
+        _ => None,
+    });
+    let outputs = outputs.as_ref().map(|payload| Value::from_stored(payload.json()).to_masked_json());
+    let failure = failure.as_ref().map(|f| json!({"code": f.code, "message": f.message(), "step": step}));
+    (outputs, failure)
+}

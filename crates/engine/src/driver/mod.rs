@@ -1,0 +1,664 @@
+//! The driver: advances active runs, one step at a time and without IO of its own.
+//!
+//! [`Driver::on`] is handed what happened and returns what to do. Reads go to the store at once
+//! (they are short and see only committed data); writes are returned as [`Out::Commit`] and their
+//! answers come back as [`Happened::Committed`]. One commit per run is in flight at a time, so a
+//! run's events are totally ordered; while it is, further inputs wait in the run's queue.
+//!
+//! | what happens | what the driver does |
+//! |---|---|
+//! | the guard fails on the version | drops its state, loads again, gives the lost inputs again |
+//! | the guard fails on the epoch | drops the run: somebody else decides now |
+//! | the store is full or busy | keeps the commit and hands it out again later |
+//! | the store is poisoned | does nothing more |
+//! | the process dies | `Happened::Recover` for each active run, on the next start |
+
+mod active;
+mod commit;
+
+use crate::api::{Control, ControlError, RunChange};
+use crate::evaluate::{Evaluator, Family, Found};
+use crate::flows::Flows;
+use crate::scope::{ExprScope, RunScope, Services};
+use active::{Active, Origin, Queued};
+use semel_core::limits::Limits;
+use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, Payload, Performed, RunState, StepKey, VerdictKind, decide};
+use semel_core::{Millis, RunId, WorkspaceId};
+use semel_expr::{Part, SecretRef, Value};
+use semel_store::{Done, Inbox, Refusal, RunCommit, RunRow, Settle, StoreError};
+use semel_tasks::{Outcome, Request};
+use serde_json::{Value as Json, json};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A fuse of pure steps ends at this many events or bytes.
+const FUSE_EVENTS_MAX: usize = 256;
+const FUSE_BYTES_MAX: usize = 64 * 1024;
+/// Dormant runs kept in memory, so that a wake-up need not read them again.
+const DORMANT_MAX: usize = 1_024;
+
+/// Names a control request, so that its answer finds the caller.
+pub type Ticket = u64;
+
+/// What happened.
+pub enum Happened {
+    /// An admission created this run and it has its slot.
+    Born(Box<Born>),
+    /// Something was left for the run, or it must be driven.
+    Wake { workspace: WorkspaceId, run: RunId },
+    /// The process that drove the run is gone.
+    Recover { workspace: WorkspaceId, run: RunId },
+    /// Somebody else took the run over.
+    Fenced(RunId),
+    Timer { workspace: WorkspaceId, run: RunId, timer: u64 },
+    Committed { run: RunId, answer: Result<Done, StoreError> },
+    Performed { run: RunId, step: StepKey, send: u32, outcome: Outcome },
+    Control { workspace: WorkspaceId, run: RunId, control: Control, by: By, ticket: Ticket },
+}
+
+/// A run fresh from its admission: nothing needs to be read back.
+pub struct Born {
+    pub row: RunRow,
+    pub inputs: Json,
+    pub trigger: Json,
+    pub labels: Vec<(String, String)>,
+}
+
+/// What to do.
+pub enum Out {
+    /// Write, then tell by [`Happened::Committed`].
+    Commit(Box<RunCommit>),
+    /// The store refused for now: hand the same commit to it again after a while.
+    CommitLater(Box<RunCommit>),
+    /// Send, then tell by [`Happened::Performed`].
+    Perform { run: RunId, step: StepKey, send: u32, request: Box<Request> },
+    Answer { ticket: Ticket, answer: Result<(), ControlError> },
+    Changed(RunChange),
+    /// Look at this run next.
+    Wake { workspace: WorkspaceId, run: RunId },
+    Fenced(RunId),
+    /// A timer was set for this instant.
+    TimerAt(Millis),
+}
+
+pub struct Driver {
+    services: Arc<Services>,
+    flows: Arc<Flows>,
+    limits: Limits,
+    runs: BTreeMap<RunId, Active>,
+    out: Vec<Out>,
+    /// Nothing new is begun; what is in flight settles.
+    stopping: bool,
+}
+
+impl Driver {
+    pub fn new(services: Arc<Services>, flows: Arc<Flows>, limits: Limits) -> Driver {
+        Driver { services, flows, limits, runs: BTreeMap::new(), out: Vec::new(), stopping: false }
+    }
+
+    /// Runs with a commit or a request in the air.
+    pub fn in_flight(&self) -> usize {
+        self.runs.values().filter(|run| run.committing.is_some() || !run.performing.is_empty()).count()
+    }
+
+    /// From now on nothing new is begun: steps that would start are left for the next start.
+    pub fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// One step of the engine.
+    pub fn on(&mut self, now: Millis, happened: Happened) -> Vec<Out> {
+        match happened {
+            Happened::Born(born) => self.born(*born, now),
+            Happened::Wake { workspace, run } => self.wake(&workspace, run, now),
+            Happened::Recover { workspace, run } => self.recover(&workspace, run, now),
+            Happened::Fenced(run) => {
+                self.runs.remove(&run);
+            }
+            Happened::Timer { workspace, run, timer } => self.timer(&workspace, run, timer, now),
+            Happened::Committed { run, answer } => self.committed(run, answer, now),
+            Happened::Performed { run, step, send, outcome } => self.performed(run, step, send, outcome, now),
+            Happened::Control { workspace, run, control, by, ticket } => self.control(&workspace, run, control, by, ticket, now),
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    fn born(&mut self, born: Born, now: Millis) {
+        let run = born.row.id;
+        if self.stopping {
+            return; // the next start finds it
+        }
+        match Active::born(&self.flows, born) {
+            Ok(active) => {
+                self.runs.insert(run, active);
+                self.push(run, Queued::new(Input::Start));
+                self.advance(run, now);
+            }
+            Err(error) => tracing::error!(%run, %error, "a new run does not load"),
+        }
+    }
+
+    /// Brings a run into memory; false when it does not exist.
+    fn load(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<bool, StoreError> {
+        if self.runs.contains_key(&run) {
+            return Ok(true);
+        }
+        let Some(active) = Active::load(&self.services, &self.flows, workspace, run)? else { return Ok(false) };
+        self.runs.insert(run, active);
+        Ok(true)
+    }
+
+    fn push(&mut self, run: RunId, queued: Queued) {
+        if let Some(active) = self.runs.get_mut(&run) {
+            active.queue.push_back(queued);
+        }
+    }
+
+    fn wake(&mut self, workspace: &WorkspaceId, run: RunId, now: Millis) {
+        match self.load(workspace, run) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return tracing::error!(%run, %error, "a run does not load"),
+        }
+        self.read_inbox(workspace, run);
+        self.advance(run, now);
+    }
+
+    /// Queues what was left for the run and is not queued yet.
+    fn read_inbox(&mut self, workspace: &WorkspaceId, run: RunId) {
+        let loaded = match self.services.store.load_run(workspace, run) {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) => return,
+            Err(error) => return tracing::error!(%run, %error, "an inbox does not load"),
+        };
+        let Some(active) = self.runs.get_mut(&run) else { return };
+        for (seq, message) in loaded.inbox {
+            if active.inbox_seen.insert(seq) {
+                active.queue.push_back(Queued::from_inbox(seq, message));
+            }
+        }
+    }
+
+    fn recover(&mut self, workspace: &WorkspaceId, run: RunId, now: Millis) {
+        match self.load(workspace, run) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return tracing::error!(%run, %error, "a run does not load"),
+        }
+        let waiting = self.runs.get(&run).is_some_and(|a| a.state.phase == semel_core::run::Phase::Waiting);
+        let has_slot = self.runs.get(&run).is_some_and(|a| a.status_on_load == semel_core::run::Status::Running);
+        // A run that was admitted and never started by a driver has its slot and status running.
+        self.push(run, Queued::new(if waiting && has_slot { Input::Start } else { Input::Recover }));
+        self.read_inbox(workspace, run);
+        self.advance(run, now);
+    }
+
+    fn timer(&mut self, workspace: &WorkspaceId, run: RunId, timer: u64, now: Millis) {
+        match self.load(workspace, run) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return tracing::error!(%run, %error, "a run does not load"),
+        }
+        let Some(active) = self.runs.get_mut(&run) else { return };
+        match active.state.timers.get(&timer) {
+            Some(found) if found.due > now => return, // the row is older than the state
+            Some(_) if active.timers_queued.insert(timer) => active.queue.push_back(Queued::new(Input::TimerFired { timer })),
+            Some(_) => return,
+            None if active.committing.is_none() => active.stale_timers.push(timer),
+            None => return,
+        }
+        self.advance(run, now);
+    }
+
+    fn performed(&mut self, run: RunId, step: StepKey, send: u32, outcome: Outcome, now: Millis) {
+        let Some(active) = self.runs.get_mut(&run) else { return };
+        let masks = active.performing.remove(&(step.clone(), send)).unwrap_or_default();
+        let outcome = translate(outcome, &masks);
+        active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
+        self.advance(run, now);
+    }
+
+    fn control(&mut self, workspace: &WorkspaceId, run: RunId, control: Control, by: By, ticket: Ticket, now: Millis) {
+        let answer = match self.load(workspace, run) {
+            Ok(true) => None,
+            Ok(false) => Some(ControlError::Unknown),
+            Err(error) => Some(error.into()),
+        };
+        if let Some(error) = answer {
+            return self.out.push(Out::Answer { ticket, answer: Err(error) });
+        }
+        let Some(active) = self.runs.get_mut(&run).filter(|a| a.workspace == *workspace) else {
+            return self.out.push(Out::Answer { ticket, answer: Err(ControlError::Unknown) });
+        };
+        match control_input(&active.state, control, by) {
+            Ok(input) => active.queue.push_back(Queued { input, origin: Origin::Control(ticket) }),
+            Err(text) => return self.out.push(Out::Answer { ticket, answer: Err(ControlError::NotPossible(text)) }),
+        }
+        self.advance(run, now);
+    }
+
+    /// Works the run's queue until something must be durable first.
+    fn advance(&mut self, run: RunId, now: Millis) {
+        let Some(mut active) = self.runs.remove(&run) else { return };
+        if active.committing.is_none() {
+            while let Some(queued) = active.queue.pop_front() {
+                self.apply(&mut active, queued, now);
+                if active.must_commit() {
+                    break;
+                }
+            }
+            if let Some(commit) = active.take_commit() {
+                active.committing = Some(commit.clone());
+                self.out.push(Out::Commit(Box::new(commit)));
+            }
+        }
+        if active.is_idle() && (active.state.is_ended() || self.runs.len() >= DORMANT_MAX) {
+            return; // leaves memory; the store has it all
+        }
+        self.runs.insert(run, active);
+    }
+
+    fn apply(&mut self, active: &mut Active, queued: Queued, now: Millis) {
+        let was_ended = active.state.is_ended();
+        let input = queued.input.clone();
+        match decide(&active.flow.index, &mut active.state, input, now, &self.limits) {
+            Err(refused) => {
+                match queued.origin {
+                    Origin::Control(ticket) => {
+                        let answer = Err(ControlError::NotPossible(refused.to_string()));
+                        self.out.push(Out::Answer { ticket, answer });
+                    }
+                    // The message cannot be acted on: it is removed all the same.
+                    Origin::Inbox(seq) => active.pending.inbox_consumed.push(seq),
+                    Origin::Internal => {}
+                }
+            }
+            Ok(decided) => {
+                match queued.origin {
+                    Origin::Control(ticket) => active.pending.tickets.push(ticket),
+                    Origin::Inbox(seq) => active.pending.inbox_consumed.push(seq),
+                    Origin::Internal => {}
+                }
+                active.pending.reopened |= was_ended && !active.state.is_ended();
+                active.pending.by_twin |= matches!((&queued.origin, &queued.input), (Origin::Inbox(_), Input::Restart { .. }));
+                active.record(decided.events, now);
+                for action in decided.actions {
+                    self.act(active, action, now);
+                }
+                active.pending.inputs.push(queued);
+            }
+        }
+    }
+
+    fn act(&mut self, active: &mut Active, action: Action, now: Millis) {
+        match action {
+            Action::Evaluate(_) | Action::EvaluateOutputs if self.stopping => {}
+            Action::Evaluate(step) => {
+                let mut found = Found::default();
+                let result = self.evaluator(active, Some(&step), now).step(&step, &mut found);
+                active.log(&step, found.logs, self.limits.log_line_bytes_max, now);
+                if let Some(op) = found.op {
+                    active.ops_ready.insert(step.clone(), op);
+                }
+                active.queue.push_front(Queued::new(Input::Evaluated { step, result }));
+            }
+            Action::EvaluateOutputs => {
+                let result = self.evaluator(active, None, now).outputs();
+                active.queue.push_front(Queued::new(Input::OutputsEvaluated(result)));
+            }
+            Action::Perform { step, send } => active.pending.performs.push((step, send)),
+            Action::Op(step) => {
+                if !active.ops_ready.contains_key(&step) {
+                    let mut found = Found::default();
+                    // Only after a crash: the op was decided but never carried out.
+                    if let Err(failure) = self.evaluator(active, Some(&step), now).step(&step, &mut found) {
+                        tracing::warn!(run = %active.run, step = %step, code = failure.code, "an op no longer evaluates");
+                    }
+                    if let Some(op) = found.op {
+                        active.ops_ready.insert(step.clone(), op);
+                    }
+                }
+                active.pending.ops.push(step);
+            }
+            Action::CancelChild { run, by } => active.pending.cancels.push((run, by)),
+            Action::EnterLane => active.pending.enter_lane = true,
+        }
+    }
+
+    fn evaluator<'a>(&'a self, active: &'a Active, step: Option<&'a StepKey>, now: Millis) -> Evaluator<'a> {
+        let run = RunScope {
+            id: active.run,
+            correlation_id: &active.correlation_id,
+            created_at: active.created_at,
+            state: &active.state,
+            step,
+        };
+        Evaluator {
+            services: &self.services,
+            flows: &self.flows,
+            limits: &self.limits,
+            workspace: &active.workspace,
+            flow: &active.flow,
+            scope: ExprScope {
+                services: &self.services,
+                workspace: &active.workspace,
+                flow: &active.flow,
+                memory: &active.memory,
+                run: Some(run),
+                now,
+            },
+            family: Family { run: active.run, root: active.root, depth: active.depth, correlation_id: &active.correlation_id },
+            now,
+        }
+    }
+
+    fn committed(&mut self, run: RunId, answer: Result<Done, StoreError>, now: Millis) {
+        let Some(mut active) = self.runs.remove(&run) else { return };
+        let Some(commit) = active.committing.take() else {
+            self.runs.insert(run, active);
+            return;
+        };
+        match answer {
+            Ok(Done::Committed(result)) => {
+                self.settled(&mut active, &commit, *result, now);
+                self.runs.insert(run, active);
+                self.advance(run, now);
+            }
+            Ok(Done::Refused(Refusal::LaneBusy)) => {
+                let text = "another run holds the lane; try again when it has ended";
+                self.fail_tickets(&active, &ControlError::NotPossible(text.to_owned()));
+                self.reload(&active, vec![], now);
+            }
+            Ok(other) => {
+                tracing::error!(%run, ?other, "the store gave an answer that does not belong to a commit");
+                self.reload(&active, vec![], now);
+            }
+            Err(StoreError::Conflict(why)) => {
+                tracing::debug!(%run, why, "the guard failed; the run is loaded again");
+                let inputs = active.lost_inputs();
+                self.reload(&active, inputs, now);
+            }
+            Err(StoreError::Full(_) | StoreError::Busy(_)) => {
+                // Provably rolled back: the same commit may be tried again.
+                active.committing = Some(commit.clone());
+                self.out.push(Out::CommitLater(Box::new(commit)));
+                self.runs.insert(run, active);
+            }
+            Err(error) => {
+                tracing::error!(%run, %error, "a commit failed; the run stays as the store has it");
+                self.fail_tickets(&active, &ControlError::Store(error));
+            }
+        }
+    }
+
+    fn fail_tickets(&mut self, active: &Active, error: &ControlError) {
+        for ticket in active.tickets() {
+            self.out.push(Out::Answer { ticket, answer: Err(error.clone()) });
+        }
+    }
+
+    /// Starts over from what the store has; inputs whose events were not written are given again.
+    fn reload(&mut self, old: &Active, inputs: Vec<Queued>, now: Millis) {
+        match Active::load(&self.services, &self.flows, &old.workspace, old.run) {
+            Ok(Some(mut fresh)) if fresh.epoch == old.epoch => {
+                fresh.performing = old.performing.clone();
+                fresh.queue = inputs.into();
+                self.ask_again(&mut fresh, now);
+                self.runs.insert(old.run, fresh);
+                self.read_inbox(&old.workspace.clone(), old.run);
+                self.advance(old.run, now);
+            }
+            Ok(_) => self.fail_tickets(old, &ControlError::NotPossible("the run was replaced or cancelled meanwhile".to_owned())),
+            Err(error) => tracing::error!(run = %old.run, %error, "a run does not load"),
+        }
+    }
+
+    /// Pure work that was under way when the state was thrown away. Effects are not touched: they
+    /// are in the air, and their answers will come.
+    fn ask_again(&mut self, active: &mut Active, now: Millis) {
+        use semel_core::run::{Phase, Work};
+        let open: Vec<(StepKey, Work)> = active.state.steps.iter().map(|(k, s)| (k.clone(), s.work.clone())).collect();
+        for (step, work) in open {
+            match work {
+                Work::Evaluating if !active.state.paused => self.act(active, Action::Evaluate(step), now),
+                Work::Op | Work::Child { run: None, .. } => self.act(active, Action::Op(step), now),
+                _ => {}
+            }
+        }
+        if active.state.phase == Phase::Finishing {
+            self.act(active, Action::EvaluateOutputs, now);
+        }
+    }
+
+    /// The commit is durable: what it promised may happen.
+    fn settled(&mut self, active: &mut Active, commit: &RunCommit, result: semel_store::CommitResult, now: Millis) {
+        let pending = std::mem::take(&mut active.committed);
+        active.version = result.version;
+        for seq in &commit.inbox_consumed {
+            active.inbox_seen.remove(seq);
+        }
+        let go_on = !result.appended.is_empty();
+        for event in &result.appended {
+            active.fold(event, now);
+        }
+        if go_on {
+            active.queue.push_front(Queued::new(Input::Continue));
+        }
+        if result.entered == Some(true) {
+            active.queue.push_front(Queued::new(Input::Start));
+        }
+        for ticket in pending.tickets {
+            self.out.push(Out::Answer { ticket, answer: Ok(()) });
+        }
+        for (step, send) in pending.performs {
+            self.perform(active, step, send);
+        }
+        if commit.settle != Settle::Unchanged || !commit.events.is_empty() {
+            self.out.push(Out::Changed(RunChange { run: active.run, version: active.version, status: commit.head.status }));
+        }
+        if let Some(due) = result.timer_due {
+            self.out.push(Out::TimerAt(due));
+        }
+        for fenced in result.fenced {
+            self.out.push(Out::Fenced(fenced));
+        }
+        for child in result.admitted.iter().filter(|a| a.created) {
+            if let Some(row) = child.run.as_ref().filter(|r| r.active) {
+                self.out.push(Out::Wake { workspace: row.workspace.clone(), run: row.id });
+            }
+        }
+        for run in result.wake {
+            self.out.push(Out::Wake { workspace: active.workspace.clone(), run });
+        }
+    }
+
+    /// Builds the request of a durable intent; secrets are filled in here and nowhere else.
+    fn perform(&mut self, active: &mut Active, step: StepKey, send: u32) {
+        let Some(task) = active.flow.index.task(step.task_id()) else { return };
+        let Some(row) = active.memory.effects.get(&step) else { return };
+        let stored = active.memory.requests.get(&step).cloned().unwrap_or(Json::Null);
+        let masks: RefCell<Vec<(SecretRef, String)>> = RefCell::default();
+        let filled = Value::from_stored(&stored).fill(&|part: &Part| {
+            let text = self.services.secrets.reveal(&active.workspace, part)?;
+            if let Part::Secret(secret) = part {
+                masks.borrow_mut().push((secret.clone(), text.clone()));
+            }
+            Ok(text)
+        });
+        let timeout_ms = match active.state.steps.get(&step).map(|s| &s.work) {
+            Some(semel_core::run::Work::Sending(sending)) => sending.timeout_ms.max(1) as u64,
+            _ => return,
+        };
+        match filled {
+            Err(message) => {
+                let outcome = Performed::FailedClean { failure: Failure::new("secret_unavailable", message) };
+                active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
+            }
+            Ok(config) => {
+                let sends_key = semel_tasks::sends_idempotency_key(&task.type_name, &config);
+                let request = Request {
+                    step_id: row.step_id.hex(),
+                    type_name: task.type_name.clone(),
+                    config,
+                    timeout_ms,
+                    idempotency_key: sends_key.then(|| row.out_key.clone()),
+                    send_before: None,
+                    traceparent: active.traceparent(),
+                };
+                active.performing.insert((step.clone(), send), masks.into_inner());
+                self.out.push(Out::Perform { run: active.run, step, send, request: Box::new(request) });
+            }
+        }
+    }
+}
+
+/// Turns a person's wish into an input; a verdict finds its step by id, path, or being the only one.
+fn control_input(state: &RunState, control: Control, by: By) -> Result<Input, String> {
+    Ok(match control {
+        Control::Cancel => Input::Cancel { by },
+        Control::Pause => Input::Pause { by },
+        Control::Resume => Input::Resume { by },
+        Control::Restart => Input::Restart { by },
+        Control::Replay { from } => Input::Replay { by, from },
+        Control::Verdict { step, verdict, result } => {
+            let open: Vec<&StepKey> = state.doubts.iter().filter(|(_, d)| d.verdict.is_none()).map(|(k, _)| k).collect();
+            let found = match step {
+                None if open.len() == 1 => open[0].clone(),
+                None if open.is_empty() => return Err("no effect of this run is in doubt".to_owned()),
+                None => {
+                    let names: Vec<&str> = open.iter().map(|k| k.0.as_str()).collect();
+                    return Err(format!("several effects are in doubt; name one of the steps {}", names.join(", ")));
+                }
+                Some(name) => open
+                    .iter()
+                    .find(|key| key.0 == name || state.doubts[**key].step_id.hex() == name)
+                    .map(|key| (*key).clone())
+                    .ok_or_else(|| format!("no doubt is open at step `{name}`"))?,
+            };
+            let result = match (verdict, result) {
+                (VerdictKind::Done, Some(result)) => Some(Payload::new(Value::from_json(&result).to_stored())),
+                (VerdictKind::Done, None) => Some(Payload::new(json!({}))),
+                (VerdictKind::Repeat | VerdictKind::RepeatNewKey | VerdictKind::Fail, _) => None,
+            };
+            Input::Verdict { step: found, verdict, by, result }
+        }
+    })
+}
+
+/// An outcome for the machine, with every secret the request carried masked out again.
+fn translate(outcome: Outcome, masks: &[(SecretRef, String)]) -> Performed {
+    let failure = |code: &str, message: String| {
+        let hidden = masks.iter().filter(|(_, text)| !text.is_empty()).fold(message, |m, (_, text)| m.replace(text.as_str(), "***"));
+        Failure::new(code, hidden)
+    };
+    match outcome {
+        Outcome::Done { output } => Performed::Done { output: Payload::new(hide(&Value::from_json(&output), masks).to_stored()) },
+        Outcome::FailedClean { code, message, .. } => Performed::FailedClean { failure: failure(code, message) },
+        Outcome::Lost { code, message } => Performed::Lost { failure: failure(code, message) },
+    }
+}
+
+/// Puts holes where a far side echoed a secret. Very short secrets would hit ordinary text.
+fn hide(value: &Value, masks: &[(SecretRef, String)]) -> Value {
+    let masks: Vec<&(SecretRef, String)> = masks.iter().filter(|(_, text)| text.len() >= 4).collect();
+    if masks.is_empty() {
+        return value.clone();
+    }
+    match value {
+        Value::Str(text) => hide_text(text, &masks),
+        Value::List(items) => Value::list(items.iter().map(|v| hide_each(v, &masks)).collect()),
+        Value::Map(map) => Value::map(map.iter().map(|(k, v)| (k.clone(), hide_each(v, &masks))).collect()),
+        other => other.clone(),
+    }
+}
+
+fn hide_each(value: &Value, masks: &[&(SecretRef, String)]) -> Value {
+    let owned: Vec<(SecretRef, String)> = masks.iter().map(|m| (*m).clone()).collect();
+    hide(value, &owned)
+}
+
+fn hide_text(text: &str, masks: &[&(SecretRef, String)]) -> Value {
+    let mut parts: Vec<Part> = vec![Part::Text(text.to_owned())];
+    for (secret, plain) in masks.iter().copied() {
+        parts = parts
+            .into_iter()
+            .flat_map(|part| match part {
+                Part::Text(text) => {
+                    let pieces: Vec<&str> = text.split(plain.as_str()).collect();
+                    let mut out = Vec::new();
+                    for (i, piece) in pieces.iter().enumerate() {
+                        if i > 0 {
+                            out.push(Part::Secret(secret.clone()));
+                        }
+                        if !piece.is_empty() {
+                            out.push(Part::Text((*piece).to_owned()));
+                        }
+                    }
+                    out
+                }
+                other => vec![other],
+            })
+            .collect();
+    }
+    if parts.iter().any(|p| !matches!(p, Part::Text(_))) {
+        return Value::Tainted(Arc::new(semel_expr::Tainted { parts }));
+    }
+    Value::Str(Arc::from(text))
+}
+
+/// The output a parent sees of a sub-run.
+fn child_outputs(run: RunId, status: EndStatus, outputs: &Json) -> Payload {
+    let state = match status {
+        EndStatus::Completed => "SUCCESS",
+        EndStatus::Failed => "FAILED",
+        EndStatus::Cancelled => "KILLED",
+    };
+    let outputs = if outputs.is_null() { json!({}) } else { outputs.clone() };
+    Payload::new(Value::from_json(&json!({"executionId": run.to_string(), "state": state, "outputs": outputs})).to_stored())
+}
+
+impl Queued {
+    fn new(input: Input) -> Queued {
+        Queued { input, origin: Origin::Internal }
+    }
+
+    fn from_inbox(seq: u64, message: Inbox) -> Queued {
+        let input = match message {
+            Inbox::Promoted => Input::Start,
+            Inbox::Cancel { by } => Input::Cancel { by },
+            Inbox::Delivered { payload } => Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) },
+            Inbox::ChildEnded { run, status, outputs, doubts } => {
+                Input::ChildEnded { run, status, outputs: child_outputs(run, status, &outputs), doubts }
+            }
+            Inbox::DoubtsBelow { run, count } => Input::DoubtsBelow { run, count },
+            Inbox::Restart { by } => Input::Restart { by },
+        };
+        Queued { input, origin: Origin::Inbox(seq) }
+    }
+}
+
+/// Used by the queue of a reloaded run.
+impl From<Vec<Queued>> for active::Queue {
+    fn from(inputs: Vec<Queued>) -> active::Queue {
+        active::Queue(VecDeque::from(inputs))
+    }
+}
+
+/// What an event does to the fuse: only its size matters here.
+fn weight(event: &Event) -> usize {
+    match event {
+        Event::LoopStarted { items, .. } => items.json().as_array().map_or(64, |a| 64 + a.len() * 16),
+        Event::StepEnded { output: Some(output), .. } => 64 + rough_size(output.json()),
+        _ => 64,
+    }
+}
+
+fn rough_size(value: &Json) -> usize {
+    match value {
+        Json::String(s) => s.len(),
+        Json::Array(items) => items.iter().map(rough_size).sum::<usize>() + 8,
+        Json::Object(map) => map.values().map(rough_size).sum::<usize>() + 8,
+        Json::Null | Json::Bool(_) | Json::Number(_) => 8,
+    }
+}

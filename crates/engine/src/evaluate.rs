@@ -1,0 +1,300 @@
+//! Evaluating a step: its `runIf`, then what its kind needs. Pure work is done on the spot.
+
+use crate::admit::{Lineage, prepare};
+use crate::api::{AdmitError, Occurrence};
+use crate::flows::{Flows, LoadedFlow};
+use crate::scope::{ExprScope, Services};
+use semel_core::admission::{MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom};
+use semel_core::duration;
+use semel_core::ir::{LeafMode, SubflowSpec, Task, TaskKind};
+use semel_core::limits::Limits;
+use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey};
+use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
+use semel_expr::{Budget, EvalError, Template, Value, render, render_json};
+use semel_store::{OpKind, ParentRef};
+use semel_tasks::{InlineOutcome, KvOp, LogLine, effect_class, plan_op, run_inline, timeout_hint_ms};
+use serde_json::{Value as Json, json};
+
+/// How long the far side is assumed to remember a key.
+const KEY_WINDOW_MS: i64 = 86_400_000;
+
+/// What evaluating found besides the answer to the machine.
+#[derive(Default)]
+pub struct Found {
+    pub logs: Vec<LogLine>,
+    pub op: Option<OpKind>,
+}
+
+/// The run a step belongs to, as sub-runs need it.
+pub struct Family<'a> {
+    pub run: RunId,
+    pub root: RunId,
+    pub depth: u32,
+    pub correlation_id: &'a str,
+}
+
+pub struct Evaluator<'a> {
+    pub services: &'a Services,
+    pub flows: &'a Flows,
+    pub limits: &'a Limits,
+    pub workspace: &'a WorkspaceId,
+    pub flow: &'a LoadedFlow,
+    pub scope: ExprScope<'a>,
+    pub family: Family<'a>,
+    pub now: Millis,
+}
+
+fn failure(error: &EvalError) -> Failure {
+    Failure::new(error.code, &error.message)
+}
+
+impl Evaluator<'_> {
+    pub fn step(&self, key: &StepKey, found: &mut Found) -> Result<Evaluated, Failure> {
+        let Some(task) = self.flow.index.task(key.task_id()) else {
+            return Err(Failure::new("unknown_task", format!("the flow has no task `{}`", key.task_id())));
+        };
+        if let Some(condition) = &task.run_if
+            && !self.text(condition)?.is_truthy_text()
+        {
+            return Ok(Evaluated::Skip);
+        }
+        match &task.kind {
+            TaskKind::Sequential(_) | TaskKind::Parallel { .. } => Ok(Evaluated::Group),
+            TaskKind::If { condition, .. } => {
+                let yes = self.text(condition)?.is_truthy_text();
+                let list = if yes { ListName::Then } else { ListName::Else };
+                Ok(Evaluated::Branch { list, output: Some(Payload::new(json!({"evaluationResult": yes}))) })
+            }
+            TaskKind::Switch { value, cases, defaults, .. } => {
+                let value = self.plain_text(value, "value")?;
+                let list = if cases.contains_key(&value) {
+                    ListName::Case(value.clone())
+                } else if defaults.is_some() {
+                    ListName::Defaults
+                } else {
+                    return Err(Failure::new("no_case", format!("no case matches `{value}` and there are no defaults")));
+                };
+                let output = json!({"value": value, "defaults": list == ListName::Defaults});
+                Ok(Evaluated::Branch { list, output: Some(Payload::new(output)) })
+            }
+            TaskKind::ForEach { values, .. } => self.items(values),
+            TaskKind::Sleep { duration } => {
+                let text = self.plain_text(duration, "duration")?;
+                let ms = duration::parse_ms(&text).map_err(|e| Failure::new("bad_duration", e.to_string()))?;
+                Ok(Evaluated::Sleep { ms })
+            }
+            TaskKind::Subflow(spec) => {
+                found.op = Some(self.child(key, spec)?);
+                Ok(Evaluated::Child)
+            }
+            TaskKind::Leaf { mode, config } => self.leaf(key, task, *mode, config, found),
+        }
+    }
+
+    /// The flow's outputs; `None` when it declares none.
+    pub fn outputs(&self) -> Result<Option<Payload>, Failure> {
+        if self.flow.index.flow.outputs.is_empty() {
+            return Ok(None);
+        }
+        let mut out = serde_json::Map::new();
+        for output in &self.flow.index.flow.outputs {
+            out.insert(output.id.clone(), self.json(&output.value)?.to_stored());
+        }
+        Ok(Some(Payload::new(Json::Object(out))))
+    }
+
+    fn text(&self, template: &str) -> Result<Value, Failure> {
+        let parsed = Template::parse(template).map_err(|e| Failure::new("syntax", e.message))?;
+        render(&parsed, &self.scope, &mut Budget::default()).map_err(|e| failure(&e))
+    }
+
+    fn plain_text(&self, template: &str, what: &str) -> Result<String, Failure> {
+        match self.text(template)? {
+            Value::Str(text) => Ok(text.to_string()),
+            _ => Err(Failure::new("secret_not_allowed", format!("`{what}` is recorded as it is, so it cannot hold a secret"))),
+        }
+    }
+
+    fn json(&self, tree: &Json) -> Result<Value, Failure> {
+        render_json(tree, &self.scope, &mut Budget::default(), true).map_err(|e| failure(&e))
+    }
+
+    fn items(&self, values: &Json) -> Result<Evaluated, Failure> {
+        let not_list = || Failure::new("not_a_list", "`values` must give a list or the JSON text of a list");
+        let list = match self.json(values)? {
+            Value::List(items) => Value::List(items),
+            Value::Str(text) => match serde_json::from_str::<Json>(&text) {
+                Ok(json @ Json::Array(_)) => Value::from_json(&json),
+                _ => return Err(not_list()),
+            },
+            _ => return Err(not_list()),
+        };
+        let count = match &list {
+            Value::List(items) => items.len(),
+            _ => 0,
+        };
+        Ok(Evaluated::Items { count: u32::try_from(count).unwrap_or(u32::MAX), items: Payload::new(list.to_stored()) })
+    }
+
+    fn leaf(&self, key: &StepKey, task: &Task, mode: LeafMode, config: &Json, found: &mut Found) -> Result<Evaluated, Failure> {
+        let config = self.json(config)?;
+        match mode {
+            LeafMode::Inline => Ok(self.inline(task, &config, found)),
+            LeafMode::Op => {
+                let plain = config
+                    .to_plain_json()
+                    .ok_or_else(|| Failure::new("secret_not_allowed", "the key-value store keeps plain values; it cannot hold a secret"))?;
+                found.op = Some(self.kv_op(&task.type_name, &plain)?);
+                Ok(Evaluated::Op)
+            }
+            LeafMode::Effect => self.effect(key, task, &config),
+        }
+    }
+
+    fn inline(&self, task: &Task, config: &Value, found: &mut Found) -> Evaluated {
+        // What only passes a value on keeps its holes; what prints or looks sees a mask.
+        let passes = matches!(task.type_name.as_str(), "debug.Return" | "output.OutputValues") && config.is_tainted();
+        let outcome = if passes {
+            InlineOutcome::Done { output: passed_on(&task.type_name, config), logs: vec![], labels: vec![] }
+        } else {
+            run_inline(&task.type_name, &config.to_masked_json())
+        };
+        match outcome {
+            InlineOutcome::Done { output, logs, labels } => {
+                found.logs.extend(logs);
+                let labels = (!labels.is_empty()).then(|| {
+                    Payload::new(Json::Object(labels.into_iter().map(|(k, v)| (k, Json::String(v))).collect()))
+                });
+                let output = if passes { output } else { Value::from_json(&output).to_stored() };
+                let empty = output.as_object().is_some_and(serde_json::Map::is_empty) || output.is_null();
+                Evaluated::Inline { result: Ok((!empty).then(|| Payload::new(output))), labels }
+            }
+            InlineOutcome::Failed { code, message, logs } => {
+                found.logs.extend(logs);
+                Evaluated::Inline { result: Err(Failure::new(code, message)), labels: None }
+            }
+        }
+    }
+
+    fn kv_op(&self, type_name: &str, config: &Json) -> Result<OpKind, Failure> {
+        let own = |namespace: Option<String>| namespace.unwrap_or_else(|| self.flow.flow_ref.namespace.clone());
+        let op = plan_op(type_name, config).map_err(|e| Failure::new(e.code, e.message))?;
+        Ok(match op {
+            KvOp::Set { namespace, key, value, kv_type, overwrite, ttl_ms } => {
+                let kv_type = kv_type.unwrap_or_else(|| kv_type_of(&value).to_owned());
+                OpKind::KvSet { namespace: own(namespace), key, value, kv_type, overwrite, ttl_ms }
+            }
+            KvOp::Get { namespace, key, error_on_missing } => OpKind::KvGet { namespace: own(namespace), key, error_on_missing },
+            KvOp::Delete { namespace, key, error_on_missing } => OpKind::KvDelete { namespace: own(namespace), key, error_on_missing },
+        })
+    }
+
+    fn effect(&self, _key: &StepKey, task: &Task, config: &Value) -> Result<Evaluated, Failure> {
+        let masked = config.to_masked_json();
+        let class = task.effect.class.unwrap_or_else(|| effect_class(&task.type_name, &masked));
+        let out_key = task.effect.key.as_ref().map(|template| self.plain_text(template, "effect.key")).transpose()?;
+        let timeout_ms = task
+            .timeout_ms
+            .or_else(|| timeout_hint_ms(&task.type_name, &masked).and_then(|ms| i64::try_from(ms).ok()))
+            .unwrap_or(self.limits.http_timeout_ms as i64);
+        Ok(Evaluated::Effect {
+            class,
+            out_key,
+            window_ms: task.effect.window_ms.unwrap_or(KEY_WINDOW_MS),
+            timeout_ms,
+            request: Payload::new(config.to_stored()),
+        })
+    }
+
+    /// A sub-run goes through the one admission, in the transaction that records the step.
+    fn child(&self, key: &StepKey, spec: &SubflowSpec) -> Result<OpKind, Failure> {
+        if self.family.depth + 1 > self.limits.subrun_depth_max {
+            let text = format!("sub-runs may nest {} deep", self.limits.subrun_depth_max);
+            return Err(Failure::new("subflow_too_deep", text));
+        }
+        let target = FlowRef::new(self.plain_text(&spec.namespace, "namespace")?, self.plain_text(&spec.flow_id, "flowId")?);
+        let found = match spec.revision {
+            Some(revision) => self.flows.revision(self.workspace, &target, revision),
+            None => self.flows.head(self.workspace, &target),
+        };
+        let flow = found.map_err(|e| Failure::new("flow_unknown", e.to_string()))?;
+        let inputs = self.json(&spec.inputs)?;
+        // The child's own store form keeps holes; what the caller of an API sends cannot have any.
+        let plain = inputs.to_plain_json().ok_or_else(|| {
+            Failure::new("secret_not_allowed", "a sub-run's inputs cannot hold a secret; read it with secret() in the sub-flow")
+        })?;
+        let mut labels: Vec<(String, String)> = Vec::new();
+        if spec.inherit_labels {
+            labels.extend(self.scope.memory.labels.clone());
+        }
+        for (name, template) in &spec.labels {
+            labels.push((name.clone(), self.plain_text(template, "labels")?));
+        }
+        let caller_key = spec.key.as_ref().map(|t| self.plain_text(t, "idempotencyKey")).transpose()?;
+        let step_id = self.scope.run.map(|r| r.state.step_id(key).hex()).unwrap_or_default();
+        let occurrence = Occurrence {
+            workspace: self.workspace.clone(),
+            flow,
+            door: Door::Subflow,
+            caller: format!("run {}", self.family.run),
+            intrinsic_key: Some(step_id),
+            caller_key,
+            door_preset: PresetName::Semel,
+            request_preset: None,
+            scope: None,
+            inputs: if plain.is_null() { json!({}) } else { plain },
+            trigger: json!({"executionId": self.family.run.to_string(), "namespace": self.flow.flow_ref.namespace, "flowId": self.flow.flow_ref.id}),
+            trigger_id: None,
+            labels,
+            correlation_id: Some(self.family.correlation_id.to_owned()),
+        };
+        let explicit = occurrence.caller_key.is_some();
+        let lineage = Lineage {
+            parent: ParentRef { run: self.family.run, step: key.clone(), waits: spec.wait },
+            root: self.family.root,
+            depth: self.family.depth + 1,
+        };
+        let mut request = prepare(self.services, occurrence, Some(lineage), self.now).map_err(|e| match e {
+            AdmitError::Inputs(fields) => {
+                let text: Vec<String> = fields.into_iter().map(|f| format!("{}: {}", f.field, f.message)).collect();
+                Failure::new("input_invalid", text.join("; "))
+            }
+            other => Failure::new("subflow_refused", other.to_string()),
+        })?;
+        if !explicit {
+            request.policy = CHILD_POLICY;
+        }
+        Ok(OpKind::Admit(Box::new(request)))
+    }
+}
+
+/// A parent that goes on after a failure goes on with the same child, whose finished effects stay.
+const CHILD_POLICY: Policy = Policy {
+    live: OnLive::Attach,
+    done: OnDone::Replay,
+    failed: OnEnded::Resume,
+    cancelled: OnEnded::Resume,
+    mismatch: MismatchPolicy::Ignore,
+    window: Window::For { from: WindowFrom::Completed, duration_ms: 30 * 86_400_000 },
+    late: semel_core::admission::LatePolicy::Start,
+    require_key: false,
+    expire_live: false,
+};
+
+/// The output of a task that hands its configuration on, holes included.
+fn passed_on(type_name: &str, config: &Value) -> Json {
+    let (from, to) = if type_name == "debug.Return" { ("format", "value") } else { ("values", "values") };
+    let value = config.get(from).unwrap_or(Value::Null);
+    let mut map = serde_json::Map::new();
+    map.insert(to.to_owned(), value.to_stored());
+    Json::Object(map)
+}
+
+fn kv_type_of(value: &Json) -> &'static str {
+    match value {
+        Json::String(_) => "STRING",
+        Json::Number(_) => "NUMBER",
+        Json::Bool(_) => "BOOLEAN",
+        Json::Null | Json::Array(_) | Json::Object(_) => "JSON",
+    }
+}

@@ -1,0 +1,215 @@
+//! Declared inputs: checked and converted before anything is stored.
+
+use crate::api::FieldError;
+use crate::scope::put_dotted;
+use semel_core::duration;
+use semel_core::ir::{InputDef, InputType};
+use semel_core::time::Millis;
+use semel_expr::{Budget, EvalError, Scope, Value, render_json};
+use serde_json::Value as Json;
+
+/// The inputs of a run in stored form (secrets sealed), or every field that cannot be used.
+pub fn check(defs: &[InputDef], given: &Json, scope: &dyn Scope) -> Result<Json, Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let mut out = serde_json::Map::new();
+    for def in defs {
+        let found = find(given, &def.id);
+        let value = match (found, &def.defaults) {
+            (Some(value), _) if !value.is_null() => Ok(Some(value.clone())),
+            (_, Some(defaults)) => default_value(defaults, scope).map(Some),
+            (_, None) => Ok(None),
+        };
+        match value {
+            Err(error) => errors.push(FieldError { field: def.id.clone(), message: error.message }),
+            Ok(None) if def.required => {
+                let message = format!("missing required input of type {}", type_word(def.input_type));
+                errors.push(FieldError { field: def.id.clone(), message });
+            }
+            // Optional inputs that were not sent are defined as null.
+            Ok(None) => put_dotted(&mut out, &def.id, Json::Null),
+            Ok(Some(value)) => match convert(def, &value, scope) {
+                Ok(value) => put_dotted(&mut out, &def.id, value),
+                Err(message) => errors.push(FieldError { field: def.id.clone(), message }),
+            },
+        }
+    }
+    if errors.is_empty() { Ok(Json::Object(out)) } else { Err(errors) }
+}
+
+fn find<'a>(given: &'a Json, id: &str) -> Option<&'a Json> {
+    given.get(id).or_else(|| id.split('.').try_fold(given, |at, part| at.get(part)))
+}
+
+fn default_value(defaults: &Json, scope: &dyn Scope) -> Result<Json, EvalError> {
+    let value = render_json(defaults, scope, &mut Budget::default(), true)?;
+    Ok(value.to_masked_json())
+}
+
+fn type_word(input_type: InputType) -> String {
+    serde_json::json!(input_type).as_str().unwrap_or_default().to_owned()
+}
+
+/// Converts one value and checks its bounds; the result is in stored form.
+fn convert(def: &InputDef, value: &Json, scope: &dyn Scope) -> Result<Json, String> {
+    if def.input_type == InputType::Secret {
+        let text = value.as_str().ok_or("expected a text")?;
+        let sealed = scope.seal(text)?;
+        let tainted = semel_expr::Tainted { parts: vec![semel_expr::Part::Sealed(sealed)] };
+        return Ok(Value::Tainted(tainted.into()).to_stored());
+    }
+    let plain = typed(def.input_type, def, value)?;
+    check_bounds(def, &plain)?;
+    // Escapes anything in the caller's data that looks like one of our holes.
+    Ok(Value::from_json(&plain).to_stored())
+}
+
+fn typed(input_type: InputType, def: &InputDef, value: &Json) -> Result<Json, String> {
+    let wrong = || format!("expected {}, got {}", type_word(input_type), kind(value));
+    match input_type {
+        InputType::String | InputType::Uri | InputType::Yaml | InputType::Secret => {
+            value.as_str().map(|_| value.clone()).ok_or_else(wrong)
+        }
+        InputType::Int => integer(value).map(Json::from).ok_or_else(wrong),
+        InputType::Float => number(value).and_then(serde_json::Number::from_f64).map(Json::Number).ok_or_else(wrong),
+        InputType::Bool => match value {
+            Json::Bool(_) => Ok(value.clone()),
+            Json::String(s) if s.eq_ignore_ascii_case("true") => Ok(Json::Bool(true)),
+            Json::String(s) if s.eq_ignore_ascii_case("false") => Ok(Json::Bool(false)),
+            _ => Err(wrong()),
+        },
+        InputType::Email => match value.as_str() {
+            Some(s) if is_email(s) => Ok(value.clone()),
+            _ => Err("expected an e-mail address".to_owned()),
+        },
+        InputType::Select => {
+            let word = value.as_str().ok_or_else(wrong)?;
+            choice(def, word).map(|()| value.clone())
+        }
+        InputType::Multiselect => {
+            let list = list_of(value).ok_or_else(wrong)?;
+            for item in &list {
+                choice(def, item.as_str().ok_or_else(wrong)?)?;
+            }
+            Ok(Json::Array(list))
+        }
+        InputType::Array => {
+            let list = list_of(value).ok_or_else(wrong)?;
+            let Some(item_type) = def.item_type else { return Ok(Json::Array(list)) };
+            let items: Result<Vec<Json>, String> =
+                list.iter().enumerate().map(|(i, item)| typed(item_type, def, item).map_err(|e| format!("item {i}: {e}"))).collect();
+            items.map(Json::Array)
+        }
+        InputType::Json => match value {
+            Json::String(text) => Ok(serde_json::from_str(text).unwrap_or_else(|_| value.clone())),
+            other => Ok(other.clone()),
+        },
+        InputType::Datetime => {
+            let text = value.as_str().ok_or_else(wrong)?;
+            Millis::parse_rfc3339(text).map(|_| value.clone()).ok_or_else(|| "expected a date-time such as 2026-01-31T12:00:00Z".to_owned())
+        }
+        InputType::Date => parsed::<jiff::civil::Date>(value, "expected a date such as 2026-01-31"),
+        InputType::Time => parsed::<jiff::civil::Time>(value, "expected a time such as 12:30:00"),
+        InputType::Duration => {
+            let text = value.as_str().ok_or_else(wrong)?;
+            duration::parse_ms(text).map(|_| value.clone()).map_err(|e| e.to_string())
+        }
+    }
+}
+
+fn parsed<T: std::str::FromStr>(value: &Json, message: &str) -> Result<Json, String> {
+    let text = value.as_str().ok_or_else(|| message.to_owned())?;
+    text.parse::<T>().map(|_| value.clone()).map_err(|_| message.to_owned())
+}
+
+fn integer(value: &Json) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+fn number(value: &Json) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok()).filter(|f: &f64| f.is_finite())
+}
+
+fn list_of(value: &Json) -> Option<Vec<Json>> {
+    match value {
+        Json::Array(items) => Some(items.clone()),
+        Json::String(text) => serde_json::from_str::<Vec<Json>>(text).ok(),
+        _ => None,
+    }
+}
+
+fn is_email(text: &str) -> bool {
+    matches!(text.split_once('@'), Some((local, domain)) if !local.is_empty() && domain.contains('.') && !text.contains(char::is_whitespace))
+}
+
+fn choice(def: &InputDef, word: &str) -> Result<(), String> {
+    match &def.values {
+        Some(values) if !def.allow_custom_value && !values.iter().any(|v| v == word) => {
+            Err(format!("`{word}` is not one of {}", values.join(", ")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn kind(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "a boolean",
+        Json::Number(_) => "a number",
+        Json::String(_) => "a text",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "an object",
+    }
+}
+
+fn check_bounds(def: &InputDef, value: &Json) -> Result<(), String> {
+    if let (Some(pattern), Some(text)) = (&def.validator, value.as_str()) {
+        let regex = regex::Regex::new(&format!("^(?:{pattern})$")).map_err(|e| e.to_string())?;
+        if !regex.is_match(text) {
+            return Err(format!("it does not match the pattern {pattern}"));
+        }
+    }
+    let measure = |json: &Json| -> Option<f64> {
+        match def.input_type {
+            InputType::Duration => json.as_str().and_then(|t| duration::parse_ms(t).ok()).map(|ms| ms as f64),
+            InputType::Int | InputType::Float => number(json),
+            _ => None,
+        }
+    };
+    if let Some(found) = measure(value) {
+        if let Some(min) = &def.min
+            && measure(min).is_some_and(|min| found < min)
+        {
+            return Err(format!("it must be at least {}", plain(min)));
+        }
+        if let Some(max) = &def.max
+            && measure(max).is_some_and(|max| found > max)
+        {
+            return Err(format!("it must be at most {}", plain(max)));
+        }
+    }
+    if let Some(text) = value.as_str() {
+        let order = |other: &str| -> Option<std::cmp::Ordering> {
+            match def.input_type {
+                InputType::Date => Some(text.parse::<jiff::civil::Date>().ok()?.cmp(&other.parse().ok()?)),
+                InputType::Time => Some(text.parse::<jiff::civil::Time>().ok()?.cmp(&other.parse().ok()?)),
+                InputType::Datetime => Some(Millis::parse_rfc3339(text)?.cmp(&Millis::parse_rfc3339(other)?)),
+                _ => None,
+            }
+        };
+        if let Some(after) = &def.after
+            && order(after).is_some_and(|o| o.is_lt())
+        {
+            return Err(format!("it must not be before {after}"));
+        }
+        if let Some(before) = &def.before
+            && order(before).is_some_and(|o| o.is_gt())
+        {
+            return Err(format!("it must not be after {before}"));
+        }
+    }
+    Ok(())
+}
+
+fn plain(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

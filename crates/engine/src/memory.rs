@@ -1,0 +1,219 @@
+//! The values of a run, folded from the journal beside its structure: what expressions can read.
+
+use crate::flows::LoadedFlow;
+use indexmap::IndexMap;
+use semel_core::run::{Event, RunState, StepKey, StepOutcome, VerdictKind};
+use semel_core::{Millis, RunId};
+use semel_expr::Value;
+use semel_store::{EffectRow, EffectState};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub struct Memory {
+    pub inputs: Value,
+    pub trigger: Value,
+    pub labels: IndexMap<String, String>,
+    /// `outputs.<task>`; inside loops keyed by each enclosing loop's value.
+    pub outputs: Value,
+    /// Items of open loops.
+    pub loops: BTreeMap<StepKey, Arc<Vec<Value>>>,
+    /// Stored requests of open effects: a repeat sends the same bytes.
+    pub requests: BTreeMap<StepKey, Json>,
+    /// Ledger rows of open effects.
+    pub effects: BTreeMap<StepKey, EffectRow>,
+    /// Payloads delivered by the lane.
+    pub deliveries: Vec<Value>,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory {
+            inputs: Value::map(IndexMap::new()),
+            trigger: Value::map(IndexMap::new()),
+            labels: IndexMap::new(),
+            outputs: Value::map(IndexMap::new()),
+            loops: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            effects: BTreeMap::new(),
+            deliveries: Vec::new(),
+        }
+    }
+}
+
+impl Memory {
+    /// Folds one event. `state` is the state after the event.
+    pub fn fold(&mut self, run: RunId, event: &Event, state: &RunState, flow: &LoadedFlow, at: Millis) {
+        match event {
+            Event::Created { inputs, trigger, labels, .. } => {
+                self.inputs = Value::from_stored(inputs.json());
+                self.trigger = trigger_value(trigger.json());
+                self.set_labels(labels.json());
+            }
+            Event::InputsReplaced { inputs, trigger } => {
+                self.inputs = Value::from_stored(inputs.json());
+                self.trigger = trigger_value(trigger.json());
+            }
+            Event::Delivered { payload } => self.deliveries.push(Value::from_stored(payload.json())),
+            Event::LabelsSet { labels } => self.set_labels(labels.json()),
+            Event::Branched { step, output: Some(output), .. } => self.set_output(step, output.json(), flow),
+            Event::LoopStarted { step, items, .. } => {
+                let items = match Value::from_stored(items.json()) {
+                    Value::List(items) => items,
+                    _ => Arc::new(Vec::new()),
+                };
+                self.loops.insert(step.clone(), items);
+            }
+            Event::OpDone { step, output: Some(output), .. } => self.set_output(step, output.json(), flow),
+            Event::ChildStarted { step, run } => {
+                self.set_output(step, &serde_json::json!({"executionId": run.to_string()}), flow);
+            }
+            Event::StepEnded { step, outcome, output, .. } => {
+                if let Some(output) = output {
+                    self.set_output(step, output.json(), flow);
+                }
+                self.loops.remove(step);
+                if *outcome == StepOutcome::Success || *outcome == StepOutcome::Warning {
+                    self.mark(step, EffectState::Done, at);
+                    self.requests.remove(step);
+                }
+            }
+            Event::Intent { step, attempt, send, class, out_key, safe_until, request, .. } => {
+                if let Some(request) = request {
+                    self.requests.insert(step.clone(), request.json().clone());
+                }
+                let row = EffectRow {
+                    step_id: state.step_id(step),
+                    run,
+                    step: step.clone(),
+                    class: *class,
+                    state: EffectState::Intent,
+                    attempt: *attempt,
+                    sends: *send,
+                    out_key: out_key.clone(),
+                    safe_until: *safe_until,
+                    at,
+                };
+                self.effects.insert(step.clone(), row);
+            }
+            Event::AttemptFailed { step, doubt, .. } => {
+                self.mark(step, if *doubt { EffectState::InDoubt } else { EffectState::FailedClean }, at);
+            }
+            Event::DoubtRaised { step, .. } => self.mark(step, EffectState::InDoubt, at),
+            Event::Verdict { step, verdict, result, .. } => {
+                if let Some(result) = result {
+                    self.set_output(step, result.json(), flow);
+                }
+                match verdict {
+                    VerdictKind::Done => self.mark(step, EffectState::Done, at),
+                    VerdictKind::Fail => self.mark(step, EffectState::FailedClean, at),
+                    VerdictKind::Repeat | VerdictKind::RepeatNewKey => {}
+                }
+            }
+            Event::Replayed { from, .. } => self.drop_outputs_from(*from, flow),
+            Event::Branched { output: None, .. }
+            | Event::OpDone { output: None, .. }
+            | Event::Started { .. }
+            | Event::StepStarted { .. }
+            | Event::GroupStage { .. }
+            | Event::TimerSet { .. }
+            | Event::TimerCleared { .. }
+            | Event::TimerFired { .. }
+            | Event::SendLost { .. }
+            | Event::OpRequested { .. }
+            | Event::ChildRequested { .. }
+            | Event::ChildEnded { .. }
+            | Event::DoubtsBelow { .. }
+            | Event::Paused { .. }
+            | Event::Resumed { .. }
+            | Event::CancelRequested { .. }
+            | Event::Restarted { .. }
+            | Event::Finishing
+            | Event::Ended { .. } => {}
+        }
+    }
+
+    /// The ledger row an event changed, if it did.
+    pub fn ledger_row(&self, event: &Event) -> Option<EffectRow> {
+        match event {
+            Event::Intent { step, .. }
+            | Event::AttemptFailed { step, .. }
+            | Event::DoubtRaised { step, .. }
+            | Event::Verdict { step, .. }
+            | Event::StepEnded { step, .. } => self.effects.get(step).cloned(),
+            _ => None,
+        }
+    }
+
+    /// Forgets ledger rows that need no further change; call after they were written.
+    pub fn forget_settled(&mut self) {
+        self.effects.retain(|_, row| row.state != EffectState::Done);
+    }
+
+    fn mark(&mut self, step: &StepKey, to: EffectState, at: Millis) {
+        if let Some(row) = self.effects.get_mut(step) {
+            row.state = to;
+            row.at = at;
+        }
+    }
+
+    fn set_labels(&mut self, labels: &Json) {
+        for (key, value) in labels.as_object().into_iter().flatten() {
+            self.labels.insert(key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        }
+    }
+
+    /// Values of the loops around a step, outermost first, as they key its outputs.
+    pub fn loop_values(&self, step: &StepKey) -> Vec<Value> {
+        step.iterations()
+            .into_iter()
+            .map(|(key, n)| self.loops.get(&key).and_then(|items| items.get(n as usize)).cloned().unwrap_or(Value::Null))
+            .collect()
+    }
+
+    fn set_output(&mut self, step: &StepKey, output: &Json, flow: &LoadedFlow) {
+        if step.iteration_number().is_some() || !flow.index.task(step.task_id()).is_some_and(|t| t.keep_output) {
+            return;
+        }
+        let mut path = vec![step.task_id().to_owned()];
+        path.extend(self.loop_values(step).iter().map(Value::to_text));
+        insert(&mut self.outputs, &path, Value::from_stored(output));
+    }
+
+    fn drop_outputs_from(&mut self, from: u32, flow: &LoadedFlow) {
+        let keep: Vec<&str> = flow.index.flow.tasks.iter().take(from as usize).map(|t| t.id.as_str()).collect();
+        if let Value::Map(map) = &mut self.outputs {
+            Arc::make_mut(map).retain(|id, _| keep.iter().any(|top| flow.is_within(top, id)));
+        }
+        self.requests.clear();
+        self.effects.clear();
+        self.loops.clear();
+    }
+}
+
+/// Puts a value at a path of nested maps; the maps are shared, so only what changes is copied.
+fn insert(target: &mut Value, path: &[String], value: Value) {
+    let Some((first, rest)) = path.split_first() else {
+        *target = value;
+        return;
+    };
+    if !matches!(target, Value::Map(_)) {
+        *target = Value::map(IndexMap::new());
+    }
+    if let Value::Map(map) = target {
+        let slot = Arc::make_mut(map).entry(first.clone()).or_insert(Value::Null);
+        insert(slot, rest, value);
+    }
+}
+
+/// The `trigger` variable; header names are looked up whatever their case.
+pub fn trigger_value(stored: &Json) -> Value {
+    let value = Value::from_stored(stored);
+    let Value::Map(map) = &value else { return value };
+    let Some(Value::Map(headers)) = map.get("headers") else { return value };
+    let headers = Value::headers(headers.as_ref().clone());
+    let mut map = map.as_ref().clone();
+    map.insert("headers".to_owned(), headers);
+    Value::map(map)
+}

@@ -1,0 +1,215 @@
+//! What an expression can see.
+
+use crate::flows::LoadedFlow;
+use crate::memory::Memory;
+use crate::ports::Entropy;
+use crate::secrets::Secrets;
+use indexmap::IndexMap;
+use semel_core::run::{RunState, StepKey};
+use semel_core::{Millis, RunId, WorkspaceId};
+use semel_expr::{Part, Scope, SecretRef, Value};
+use semel_store::Store;
+use std::sync::Arc;
+
+/// The outside services expressions may use.
+pub struct Services {
+    pub store: Arc<dyn Store>,
+    pub secrets: Secrets,
+    pub entropy: Arc<dyn Entropy>,
+    /// `envs.*`: variables of the process that begin with `ENV_`, lower-cased.
+    pub envs: Value,
+    /// `kestra.url`.
+    pub url: Option<String>,
+}
+
+/// The run an expression is evaluated in; absent while an occurrence is being admitted.
+#[derive(Clone, Copy)]
+pub struct RunScope<'a> {
+    pub id: RunId,
+    pub correlation_id: &'a str,
+    pub created_at: Millis,
+    pub state: &'a RunState,
+    pub step: Option<&'a StepKey>,
+}
+
+/// One evaluation.
+pub struct ExprScope<'a> {
+    pub services: &'a Services,
+    pub workspace: &'a WorkspaceId,
+    pub flow: &'a LoadedFlow,
+    pub memory: &'a Memory,
+    pub run: Option<RunScope<'a>>,
+    pub now: Millis,
+}
+
+fn text(value: impl Into<String>) -> Value {
+    Value::Str(Arc::from(value.into()))
+}
+
+fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::map(entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect::<IndexMap<_, _>>())
+}
+
+impl ExprScope<'_> {
+    fn labels(&self) -> Value {
+        let mut nested = serde_json::Map::new();
+        let correlation = self.run.map(|r| ("system.correlationId".to_owned(), r.correlation_id.to_owned()));
+        for (key, value) in self.memory.labels.clone().into_iter().chain(correlation) {
+            put_dotted(&mut nested, &key, serde_json::Value::String(value));
+        }
+        Value::from_json(&serde_json::Value::Object(nested))
+    }
+
+    fn flow_root(&self) -> Value {
+        map([
+            ("id", text(&self.flow.flow_ref.id)),
+            ("namespace", text(&self.flow.flow_ref.namespace)),
+            ("revision", Value::Int(i128::from(self.flow.revision))),
+            ("tenantId", text(&self.workspace.0)),
+        ])
+    }
+
+    fn run_root(&self) -> Option<Value> {
+        let run = self.run?;
+        Some(map([
+            ("id", text(run.id.to_string())),
+            ("correlationId", text(run.correlation_id)),
+            ("inbox", Value::list(self.memory.deliveries.clone())),
+        ]))
+    }
+
+    fn execution_root(&self) -> Option<Value> {
+        let run = self.run?;
+        Some(map([
+            ("id", text(run.id.to_string())),
+            ("originalId", text(run.state.logical.to_string())),
+            ("startDate", text(run.created_at.to_rfc3339())),
+            ("state", text(run.state.status().word().to_uppercase())),
+        ]))
+    }
+
+    fn taskrun_root(&self) -> Option<Value> {
+        let run = self.run?;
+        let key = run.step?;
+        let step = run.state.steps.get(key);
+        let mut entries = IndexMap::new();
+        entries.insert("id".to_owned(), text(run.state.step_id(key).hex()));
+        entries.insert("attemptsCount".to_owned(), Value::Int(i128::from(step.map_or(0, |s| s.attempt.saturating_sub(1)))));
+        if let Some(at) = step.and_then(|s| s.first_at) {
+            entries.insert("startDate".to_owned(), text(at.to_rfc3339()));
+        }
+        if let (Some(value), Some((_, n))) = (self.memory.loop_values(key).pop(), key.iterations().pop()) {
+            entries.insert("value".to_owned(), value);
+            entries.insert("iteration".to_owned(), Value::Int(i128::from(n)));
+        }
+        Some(Value::map(entries))
+    }
+
+    /// Enclosing loops from the nearest outwards, as `parents[n].taskrun.value`.
+    fn parents(&self) -> Option<Value> {
+        let key = self.run?.step?;
+        let mut values = self.memory.loop_values(key);
+        values.pop();
+        let list = values.into_iter().rev().map(|value| map([("taskrun", map([("value", value)]))])).collect();
+        Some(Value::list(list))
+    }
+
+    /// `outputs.<task>` narrowed to the iteration the step is in.
+    fn current_each_output(&self, args: &[Value]) -> Result<Value, String> {
+        let step = self.run.and_then(|r| r.step).ok_or("currentEachOutput() works inside a loop")?;
+        let mut found = args.first().cloned().ok_or("currentEachOutput() takes one argument")?;
+        for value in self.memory.loop_values(step) {
+            found = found.get(&value.to_text()).ok_or("no output of this iteration yet")?;
+        }
+        Ok(found)
+    }
+}
+
+/// Puts a value into nested maps along the dots of its key.
+pub fn put_dotted(target: &mut serde_json::Map<String, serde_json::Value>, key: &str, value: serde_json::Value) {
+    match key.split_once('.') {
+        None => {
+            target.insert(key.to_owned(), value);
+        }
+        Some((first, rest)) => {
+            let slot = target.entry(first).or_insert_with(|| serde_json::json!({}));
+            if !slot.is_object() {
+                *slot = serde_json::json!({});
+            }
+            if let Some(inner) = slot.as_object_mut() {
+                put_dotted(inner, rest, value);
+            }
+        }
+    }
+}
+
+impl Scope for ExprScope<'_> {
+    fn root(&self, name: &str) -> Option<Value> {
+        match name {
+            "inputs" => Some(self.memory.inputs.clone()),
+            "outputs" => Some(self.memory.outputs.clone()),
+            "trigger" | "schedule" => Some(self.memory.trigger.clone()),
+            "vars" => Some(self.flow.vars.clone()),
+            "labels" => Some(self.labels()),
+            "flow" => Some(self.flow_root()),
+            "run" => self.run_root(),
+            "execution" => self.execution_root(),
+            "taskrun" => self.taskrun_root(),
+            "item" => self.taskrun_root().and_then(|t| t.get("value")),
+            "step" => self.run.and_then(|r| r.step.map(|key| map([("id", text(r.state.step_id(key).hex()))]))),
+            "task" => {
+                let task = self.flow.index.task(self.run?.step?.task_id())?;
+                Some(map([("id", text(&task.id)), ("type", text(&task.type_name))]))
+            }
+            "parent" => self.parents().and_then(|list| match list {
+                Value::List(items) => items.first().cloned(),
+                _ => None,
+            }),
+            "parents" => self.parents(),
+            "envs" => Some(self.services.envs.clone()),
+            "globals" => Some(map([])),
+            "kestra" => Some(map([("environment", map([])), ("url", self.services.url.clone().map_or(Value::Null, text))])),
+            _ => None,
+        }
+    }
+
+    fn secret(&self, name: &str, _namespace: Option<&str>, subkey: Option<&str>) -> Result<SecretRef, String> {
+        if subkey.is_some() {
+            return Err("secret() with a sub-key is not built; store the parts as secrets of their own".to_owned());
+        }
+        self.services.secrets.find(self.workspace, name)
+    }
+
+    fn reveal(&self, part: &Part) -> Result<String, String> {
+        self.services.secrets.reveal(self.workspace, part)
+    }
+
+    fn seal(&self, plain: &str) -> Result<String, String> {
+        self.services.secrets.seal(self.workspace, plain)
+    }
+
+    fn kv(&self, key: &str, namespace: Option<&str>, error_on_missing: bool) -> Result<Value, String> {
+        let namespace = namespace.unwrap_or(&self.flow.flow_ref.namespace);
+        let row = self.services.store.kv(self.workspace, namespace, key).map_err(|e| e.to_string())?;
+        match row.filter(|row| row.expires_at.is_none_or(|at| self.now < at)) {
+            Some(row) => Ok(Value::from_json(&row.value)),
+            None if error_on_missing => Err(format!("The key '{key}' does not exist in the namespace '{namespace}'.")),
+            None => Ok(Value::Null),
+        }
+    }
+
+    fn now_millis(&self) -> i64 {
+        self.now.0
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.services.entropy.random()
+    }
+
+    fn host(&self, name: &str, args: &[Value], _named: &[(String, Value)]) -> Option<Result<Value, String>> {
+        match name {
+            "currentEachOutput" => Some(self.current_each_output(args)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The real ports: the machine's clock and random source, and the real performer.
+
+use crate::ports::{Clock, Entropy, Performer};
+use semel_core::{Millis, RunId};
+use semel_tasks::{Outcome, Request};
+use std::future::Future;
+use std::pin::Pin;
+
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Millis {
+        Millis(jiff::Timestamp::now().as_millisecond())
+    }
+}
+
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn run_id(&self, now: Millis) -> RunId {
+        let bytes: [u8; 10] = rand::random();
+        RunId(uuid::Builder::from_unix_timestamp_millis(now.0.max(0) as u64, &bytes).into_uuid())
+    }
+
+    fn random(&self) -> u64 {
+        rand::random()
+    }
+}
+
+/// Performs with the guarded client.
+pub struct RealPerformer(pub semel_tasks::Performer);
+
+impl Performer for RealPerformer {
+    fn perform(&self, request: Request) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+        let performer = self.0.clone();
+        Box::pin(async move { performer.perform(request).await })
+    }
+}
