@@ -18,14 +18,22 @@ macro_rules! scenarios {
     };
 }
 
-//MOD crashes
-//MOD effects
-//MOD groups
-//MOD people
+mod crashes;
+mod effects;
+mod groups;
+mod people;
 mod random;
-//MOD subruns
-//MOD verdicts
+mod subruns;
+mod verdicts;
 
 fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
-    [].into_iter()
+    let rooms = [
+        groups::SCENARIOS,
+        effects::SCENARIOS,
+        crashes::SCENARIOS,
+        verdicts::SCENARIOS,
+        people::SCENARIOS,
+        subruns::SCENARIOS,
+    ];
+    rooms.into_iter().flatten()
 }

@@ -99,23 +99,23 @@ fn happen(world: &mut World, what: u8, which: u8, seen: &mut Vec<Input>) {
             if let Some(Action::Op(step)) = op.and_then(|at| world.pending.remove(at))
                 && matches!(world.state.steps.get(&step).map(|s| &s.work), Some(Work::Op | Work::Child { run: None, .. }))
             {
-                world.carry_op(&step, which % 3 == 0);
+                world.carry_op(&step, which.is_multiple_of(3));
                 world.crash();
             }
         }
         14 => drop(world.input(Input::Pause { by: by() })),
         15 | 16 => drop(world.input(Input::Resume { by: by() })),
-        17 if which % 3 == 0 => drop(world.input(Input::Cancel { by: by() })),
+        17 if which.is_multiple_of(3) => drop(world.input(Input::Cancel { by: by() })),
         18 => drop(world.input(Input::Restart { by: by() })),
         19 => {
             let tasks = &world.index.flow.tasks;
             let from = tasks.get(usize::from(which) % (tasks.len() + 1)).map(|t| t.id.clone());
-            if which % 4 == 0 {
+            if which.is_multiple_of(4) {
                 drop(world.input(Input::Replay { by: by(), from }));
             }
         }
         20 => decide_one_doubt(world, which),
-        21 => world.now = world.now.plus(if which % 2 == 0 { 1_000 } else { 70_000 }),
+        21 => world.now = world.now.plus(if which.is_multiple_of(2) { 1_000 } else { 70_000 }),
         22 => {
             // A stale or doubled message.
             if let Some(input) = seen.get(usize::from(which) % seen.len().max(1)).cloned() {
@@ -168,7 +168,7 @@ fn end_a_child(world: &mut World, which: u8) {
             let doubts = u32::from(which % 5 == 1);
             world.must(Input::ChildEnded { run: *run, status, outputs: payload("child"), doubts });
         }
-        None if which % 7 == 0 => {
+        None if which.is_multiple_of(7) => {
             world.must(Input::DoubtsBelow { run: child_id(1), count: u32::from(which % 2) });
         }
         None => {}
