@@ -316,10 +316,12 @@ impl RunState {
         self.cancelling = false;
         self.timers.clear();
         self.doubts.retain(|_, doubt| doubt.verdict.is_none());
-        for step in self.steps.values_mut() {
+        self.forget_handlers();
+        let children: Vec<StepKey> = self.steps.keys().filter_map(StepKey::parent).collect();
+        for (key, step) in &mut self.steps {
             match &mut step.work {
                 Work::Group(group) => {
-                    group.open = group.kept.len() as u32;
+                    group.open = children.iter().filter(|parent| *parent == key).count() as u32;
                     group.kept.clear();
                     if group.stage != Stage::Body {
                         // The body goes on where it stopped; handlers run anew if needed again.
@@ -331,23 +333,38 @@ impl RunState {
                     group.cancelled = false;
                     group.failure = None;
                 }
-                Work::Failed => {
-                    step.work = Work::Evaluating;
-                    step.attempt = 1;
-                    step.first_at = Some(at);
-                }
-                Work::Evaluating
-                | Work::Sending(_)
+                // A run that was replaced from outside ended with quiet steps still open.
+                Work::Failed
+                | Work::Evaluating
                 | Work::Backoff { .. }
                 | Work::Op
                 | Work::OpFailed { .. }
                 | Work::Sleeping { .. }
-                | Work::Child { .. }
-                | Work::Doubtful(_) => {}
+                | Work::Child { .. } => {
+                    step.work = Work::Evaluating;
+                    step.attempt = 1;
+                    step.first_at = Some(at);
+                }
+                Work::Sending(_) | Work::Doubtful(_) => {}
             }
         }
         if !self.steps.contains_key(&StepKey::root()) {
             self.steps.insert(StepKey::root(), root_step(self.take));
+        }
+    }
+
+    /// Steps of `errors:` and `finally:` that a replaced run left open.
+    fn forget_handlers(&mut self) {
+        let mut gone = Vec::new();
+        for (key, step) in &self.steps {
+            if let Work::Group(group) = &step.work
+                && group.stage != Stage::Body
+            {
+                gone.extend(self.steps.keys().filter(|k| k.parent().as_ref() == Some(key) && !group.kept.contains(*k)).cloned());
+            }
+        }
+        for key in gone {
+            self.forget_under(&key);
         }
     }
 

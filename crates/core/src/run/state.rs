@@ -154,6 +154,14 @@ pub struct Doubt {
     pub verdict: Option<VerdictKind>,
 }
 
+/// Would giving up on this effect leave something unknown that a new run could repeat?
+pub(super) fn leaves_doubt(class: EffectClass) -> bool {
+    match class {
+        EffectClass::Pure | EffectClass::Read | EffectClass::Repeatable => false,
+        EffectClass::Keyed | EffectClass::Naked | EffectClass::Probed | EffectClass::Transactional => true,
+    }
+}
+
 /// The one word that every door, list and page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -232,9 +240,15 @@ impl RunState {
         own + self.doubts_below.values().sum::<u32>()
     }
 
-    /// Effects whose intent is durable and whose outcome is not.
+    /// Effects whose intent is durable and whose outcome is not. A lost request that waits for its
+    /// repeat counts, unless it is of a class that leaves no doubt.
     pub fn open_intents(&self) -> u32 {
-        self.steps.values().filter(|s| matches!(s.work, Work::Sending(_))).count() as u32
+        let open = self.steps.values().filter(|step| match &step.work {
+            Work::Sending(_) => true,
+            Work::Backoff { sending: Some(sending), .. } => sending.lost && leaves_doubt(sending.class),
+            _ => false,
+        });
+        open.count() as u32
     }
 
     /// True when this process must do something for the run to go on.

@@ -4,7 +4,7 @@ use super::{Machine, SENDS_MAX};
 use crate::ir::{EffectClass, OnDoubt};
 use crate::run::event::{Action, By, Event, Failure, Payload, Performed, StepOutcome, TimerWhy};
 use crate::run::retry::delay_ms;
-use crate::run::state::{Sending, Step, Timer, Work};
+use crate::run::state::{Sending, Step, Timer, Work, leaves_doubt};
 use crate::run::step::StepKey;
 
 /// How long a far side remembers a key when its author did not say.
@@ -60,14 +60,6 @@ impl Machine<'_> {
         }
     }
 
-    /// Would giving up on this effect leave something unknown that a new run could repeat?
-    pub(super) fn leaves_doubt(class: EffectClass) -> bool {
-        match class {
-            EffectClass::Pure | EffectClass::Read | EffectClass::Repeatable => false,
-            EffectClass::Keyed | EffectClass::Naked | EffectClass::Probed | EffectClass::Transactional => true,
-        }
-    }
-
     pub(super) fn performed(&mut self, key: &StepKey, send: u32, outcome: Performed) {
         let Some(Step { work: Work::Sending(sending), .. }) = self.state.steps.get(key) else { return };
         if sending.send != send {
@@ -110,7 +102,7 @@ impl Machine<'_> {
         if let (Some(_), Loss::Repeatable, Some((send, _))) = (delay, loss, sent) {
             self.emit(Event::SendLost { step: key.clone(), send, failure: failure.clone() });
         }
-        let doubt = delay.is_none() && loss != Loss::No && sent.is_some_and(|(_, class)| Self::leaves_doubt(class));
+        let doubt = delay.is_none() && loss != Loss::No && sent.is_some_and(|(_, class)| leaves_doubt(class));
         self.emit(Event::AttemptFailed { step: key.clone(), attempt, failure: failure.clone(), doubt });
         match delay {
             Some(delay) => self.set_timer(key, delay, TimerWhy::Backoff),

@@ -4,7 +4,7 @@ use super::Machine;
 use super::effects::Loss;
 use crate::ir::OnDoubt;
 use crate::run::event::{Action, Event, Failure, StepOutcome, TimerWhy};
-use crate::run::state::{Phase, Sending, Work};
+use crate::run::state::{Phase, Sending, Work, leaves_doubt};
 use crate::run::step::StepKey;
 
 impl Machine<'_> {
@@ -50,7 +50,7 @@ impl Machine<'_> {
             }
             return self.send(key, sending, None);
         }
-        if !Self::leaves_doubt(sending.class) {
+        if !leaves_doubt(sending.class) {
             return self.end_step(key, StepOutcome::Cancelled, None, Some(failure));
         }
         match self.on_doubt(key) {

@@ -258,6 +258,39 @@ scenarios! {
         assert_eq!(world.status(), Status::Cancelled);
     }
 
+    /// A newer event of the same lane takes the run's place while it waits.
+    fn a_replaced_run_can_be_restarted() {
+        let body = vec![sleep("s", 10), naked("n").retried(3, 10), subflow("c"), inline("i"), seq("g", vec![sleep("z", 5)])];
+        let flow = flow(vec![inline("a"), parallel("p", 0, body)]).with(|f| f.finally = vec![inline("f")]);
+        let mut world = World::new(flow).calls("n", &[Fail]).evals("i", &[Silence]).start();
+        world.answer_all();
+        assert!(world.replaced());
+        assert_eq!(world.status(), Status::Cancelled);
+        world.must(restart());
+        world.answer_all();
+        world.child_ends(2, EndStatus::Completed, 0);
+        world.finish();
+        assert_eq!((world.status(), world.intents("p/n").len()), (Status::Completed, 2));
+
+        let handled = seq("g", vec![inline("a")]).errors(vec![sleep("e", 10)]);
+        let mut world = World::of(vec![handled]).evals("a", &[Fail]).start();
+        world.answer_all();
+        assert!(world.replaced());
+        world.must(restart());
+        world.finish();
+        world.assert_ends(&["g/a:failed", "g/a:success", "g:success"]);
+    }
+
+    /// A lost request may have arrived: the run is not quiet while it waits for the repeat.
+    fn a_run_with_a_lost_request_is_not_replaced() {
+        for (task, quiet) in [(keyed("a"), false), (read("a"), true), (naked("a").on_doubt(crate::ir::OnDoubt::Repeat), false)] {
+            let mut world = World::of(vec![task]).calls("a", &[Lost]).start();
+            world.answer_all();
+            assert_eq!(world.status(), Status::Waiting);
+            assert_eq!(world.replaced(), quiet);
+        }
+    }
+
     fn an_ended_run_cannot_be_cancelled() {
         let mut world = World::of(vec![inline("a")]).start().finished();
         assert!(world.input(cancel()).is_err());

@@ -106,6 +106,9 @@ fn happen(world: &mut World, what: u8, which: u8, seen: &mut Vec<Input>) {
         14 => drop(world.input(Input::Pause { by: by() })),
         15 | 16 => drop(world.input(Input::Resume { by: by() })),
         17 if which.is_multiple_of(3) => drop(world.input(Input::Cancel { by: by() })),
+        17 if which.is_multiple_of(5) => {
+            world.replaced();
+        }
         18 => drop(world.input(Input::Restart { by: by() })),
         19 => {
             let tasks = &world.index.flow.tasks;

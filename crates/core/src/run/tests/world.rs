@@ -38,7 +38,7 @@ pub struct World {
     /// Everything asked for.
     pub asked: Vec<Action>,
     pub ledger: Ledger,
-    /// Without it every decision refolds the whole journal.
+    /// Too long to refold and re-encode at each decision.
     pub big: bool,
     evaluations: BTreeMap<String, VecDeque<Answer>>,
     calls: BTreeMap<String, VecDeque<Answer>>,
@@ -137,9 +137,9 @@ impl World {
             coverage::saw_event(event);
             self.ledger.event(event, &self.index, self.now);
         }
-        audit::round_trip(events);
         self.journal.extend_from_slice(events);
         if !self.big {
+            audit::round_trip(events);
             assert_eq!(RunState::fold(&self.journal).as_ref(), Some(&self.state), "the state is the fold of the journal");
             audit::snapshot(&self.state);
             audit::counters(&self.state);
@@ -311,6 +311,17 @@ impl World {
         let journal = decode_events(&structure, values.as_deref()).expect("the journal reads back");
         self.state = RunState::fold(&journal).expect("the journal folds");
         self.must(Input::Recover);
+    }
+
+    /// A newer event takes this run's place: the store ends it, as it may when nothing is in flight.
+    pub fn replaced(&mut self) -> bool {
+        if self.state.is_ended() || self.state.open_intents() > 0 || self.state.open_doubts() > 0 {
+            return false;
+        }
+        self.pending.clear();
+        let ended = Event::Ended { status: EndStatus::Cancelled, warned: false, outputs: None, failure: None };
+        self.store_writes(&[Event::CancelRequested { by: by() }, ended]);
+        true
     }
 
     pub fn child_ends(&mut self, n: u128, status: EndStatus, doubts: u32) {
