@@ -21,7 +21,9 @@ impl Narrator {
     }
 
     pub fn title(&self, text: &str) {
-        self.line(&format!("\n{}\n", self.paint.bold(text)));
+        self.line("");
+        self.line(&self.paint.bold(text));
+        self.line("");
     }
 
     pub fn tell(&mut self, who: &str, what: &str) {
@@ -34,7 +36,7 @@ impl Narrator {
 
     pub fn end(&mut self) {
         self.bar.finish_and_clear();
-        self.line("\n");
+        self.line("");
     }
 
     fn line(&self, text: &str) {

@@ -1,5 +1,7 @@
 //! The built binary, from outside. One test binary per crate: linking is what takes the time.
 
+mod client;
 mod exits;
+mod fake;
 mod offline;
 mod program;

@@ -1,0 +1,16 @@
+//! Logs go to stderr: stdout belongs to data.
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output::Shell;
+use tracing_subscriber::EnvFilter;
+
+pub fn start(config: &Config, shell: &Shell) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&config.log_level).map_err(|error| {
+        Failure::config(format!("`{}` is not a log level: {error}", config.log_level))
+            .hint("use error, warn, info, debug or trace, or a filter like info,semel_engine=debug")
+    })?;
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = if config.log_json { subscriber.json().try_init() } else { subscriber.with_ansi(shell.err.0).try_init() };
+    started.map_err(|error| Failure::refused("no_log", error.to_string()))
+}
