@@ -74,13 +74,16 @@ scenarios! {
     }
 
     fn parallel_branches_have_a_limit() {
-        let mut world = World::of(vec![parallel("p", 0, (0..5).map(|n| sleep(&format!("s{n}"), 9)).collect())]);
-        world.limits.parallel_branches_max = 3;
-        let mut world = world.start();
-        world.answer_all();
-        assert_eq!(world.state.timers.len(), 3);
-        world.finish();
-        assert_eq!(world.status(), Status::Completed);
+        for concurrent in [0, 3, 4] {
+            let tasks = (0..5).map(|n| sleep(&format!("s{n}"), 9)).collect();
+            let mut world = World::of(vec![parallel("p", concurrent, tasks)]);
+            world.limits.parallel_branches_max = 3;
+            let mut world = world.start();
+            world.answer_all();
+            assert_eq!(world.state.timers.len(), 3);
+            world.finish();
+            assert_eq!(world.status(), Status::Completed);
+        }
     }
 
     fn a_failed_branch_lets_the_open_ones_finish_and_starts_no_other() {

@@ -236,6 +236,7 @@ scenarios! {
         world.answer_all();
         world.must(cancel());
         world.assert_ends(&["g/a:cancelled", "g:cancelled"]);
+        assert_eq!(world.count(|e| matches!(e, Event::GroupStage { .. })), 0);
         let mut world = World::of(vec![group()]).evals("a", &[Fail]).start();
         world.answer_all();
         world.must(cancel());
