@@ -22,3 +22,8 @@ pub mod system;
 pub use api::*;
 pub use handle::{Engine, Parts};
 pub use semel_tasks::signature::SignatureError;
+
+/// A stored value as people may see it: our escapes undone, every hole a mask.
+pub fn public_json(stored: &serde_json::Value) -> serde_json::Value {
+    semel_expr::Value::from_stored(stored).to_masked_json()
+}

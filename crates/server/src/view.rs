@@ -17,7 +17,7 @@ fn maybe_time(at: Option<Millis>) -> Json {
 }
 
 fn payload(value: &Option<Json>, payloads: bool) -> Json {
-    value.as_ref().filter(|_| payloads).cloned().unwrap_or(Json::Null)
+    value.as_ref().filter(|_| payloads).map_or(Json::Null, semel_engine::public_json)
 }
 
 /// `{code, message, step}`; the message may quote a payload.
@@ -61,7 +61,7 @@ const EVENT_VALUES: &[&str] = &["inputs", "trigger", "labels", "payload", "outpu
 
 fn event(mut event: Event, payloads: bool) -> Json {
     let mut shown = serde_json::to_value(&event).unwrap_or(Json::Null);
-    let values: HashMap<String, Json> = event.payloads_mut().into_iter().map(|p: &mut Payload| (p.digest.hex(), p.json().clone())).collect();
+    let values: HashMap<String, Json> = event.payloads_mut().into_iter().map(|p: &mut Payload| (p.digest.hex(), semel_engine::public_json(p.json()))).collect();
     let open = |slot: &mut Json| {
         if let Some(digest) = slot.as_str() {
             *slot = values.get(digest).filter(|_| payloads).cloned().unwrap_or(Json::Null);

@@ -135,7 +135,7 @@ fn ending(events: &[Event]) -> (Option<Json>, Option<Json>) {
         Event::StepEnded { step, failure: Some(_), tolerated: false, .. } => Some(step.0.clone()),
         _ => None,
     });
-    let outputs = outputs.as_ref().map(|payload| Value::from_stored(payload.json()).to_masked_json());
+    let outputs = outputs.as_ref().map(|payload| Value::from_json(&Value::from_stored(payload.json()).to_masked_json()).to_stored());
     let failure = failure.as_ref().map(|f| json!({"code": f.code, "message": f.message(), "step": step}));
     (outputs, failure)
 }

@@ -615,7 +615,8 @@ fn child_outputs(run: RunId, status: EndStatus, outputs: &Json) -> Payload {
         EndStatus::Cancelled => "KILLED",
     };
     let outputs = if outputs.is_null() { json!({}) } else { outputs.clone() };
-    Payload::new(Value::from_json(&json!({"executionId": run.to_string(), "state": state, "outputs": outputs})).to_stored())
+    // `outputs` is in stored form already; the other two need no escaping.
+    Payload::new(json!({"executionId": run.to_string(), "state": state, "outputs": outputs}))
 }
 
 impl Queued {

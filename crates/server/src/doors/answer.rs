@@ -8,6 +8,7 @@ use crate::view;
 use axum::http::HeaderValue;
 use semel_core::{RunId, WorkspaceId};
 use semel_core::admission::{Decision, Reason};
+use semel_core::run::Status;
 use semel_store::{AdmitResult, RunRow, RunValues};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
@@ -64,11 +65,7 @@ pub async fn admitted(app: &AppState, workspace: &WorkspaceId, result: AdmitResu
         "idempotent_replayed": replayed,
     });
     if let Some(limit) = style.wait {
-        let began = Instant::now();
-        if decision == Decision::Resume {
-            await_change(app, workspace, &run, limit).await?;
-        }
-        let settled = app.wait_ended(workspace, run.id, limit.saturating_sub(began.elapsed())).await?;
+        let settled = await_end(app, workspace, decision, &run, limit).await?;
         if settled || replayed {
             add_present_state(app, workspace, run.id, style.outputs, &mut body).await?;
         }
@@ -87,6 +84,17 @@ pub async fn admitted(app: &AppState, workspace: &WorkspaceId, result: AdmitResu
         response.headers_mut().insert("preference-applied", applied);
     }
     Ok(response)
+}
+
+/// True when the run has ended or waits for a verdict.
+async fn await_end(app: &AppState, workspace: &WorkspaceId, decision: Decision, run: &RunRow, limit: Duration) -> Result<bool, Problem> {
+    let began = Instant::now();
+    if decision == Decision::Resume {
+        await_change(app, workspace, run, limit).await?;
+    } else if run.status.is_ended() || run.status == Status::Held {
+        return Ok(true);
+    }
+    app.wait_ended(workspace, run.id, limit.saturating_sub(began.elapsed())).await
 }
 
 /// A failed run that its twin sent on still looks ended until the engine has taken it up; to wait
@@ -128,7 +136,7 @@ async fn add_present_state(app: &AppState, workspace: &WorkspaceId, id: RunId, o
 }
 
 fn add_outputs(values: &RunValues, body: &mut Json) {
-    body["outputs"] = values.outputs.clone().unwrap_or(Json::Null);
+    body["outputs"] = values.outputs.as_ref().map_or(Json::Null, semel_engine::public_json);
     if values.failure.is_some() {
         body["error"] = view::failure(values, true);
     }
@@ -137,7 +145,6 @@ fn add_outputs(values: &RunValues, body: &mut Json) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use semel_core::run::Status;
     use semel_core::{Door, FlowRef, Millis};
 
     fn run(status: Status) -> RunRow {
