@@ -49,7 +49,6 @@ codes! {
     UnsupportedMediaType = "unsupported_media_type", 415, "This content type is not accepted here";
     QueryInvalid = "query_invalid", 400, "A query parameter cannot be used";
     CursorInvalid = "cursor_invalid", 400, "The cursor is not one of this list";
-    HeaderInvalid = "header_invalid", 400, "A header cannot be used";
     PathNotFound = "path_not_found", 404, "There is nothing at this path";
     MethodNotAllowed = "method_not_allowed", 405, "The path does not take this method";
 

@@ -275,6 +275,6 @@ mod tests {
     #[test]
     fn a_wrong_method_is_told_the_right_ones() {
         let problem = method_not_allowed(&"/v1/kv/ns/key".parse().unwrap());
-        assert_eq!(problem.extra["allow"], "GET, PUT, DELETE");
+        assert_eq!(problem.more.extra["allow"], "GET, PUT, DELETE");
     }
 }

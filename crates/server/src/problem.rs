@@ -21,10 +21,16 @@ pub struct Problem {
     pub code: Code,
     /// What is wrong and what to do.
     pub detail: String,
+    pub retry_after_s: Option<u32>,
+    /// What few refusals have; apart, because every handler returns this type.
+    pub more: Box<More>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct More {
     pub hint: Option<String>,
     pub errors: Vec<Json>,
     pub run_id: Option<RunId>,
-    pub retry_after_s: Option<u32>,
     /// Further members of the answer.
     pub extra: Map<String, Json>,
 }
@@ -35,29 +41,21 @@ pub struct ProblemCode(pub Code);
 
 impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem {
-            code,
-            detail: detail.into(),
-            hint: None,
-            errors: Vec::new(),
-            run_id: None,
-            retry_after_s: None,
-            extra: Map::new(),
-        }
+        Problem { code, detail: detail.into(), retry_after_s: None, more: Box::default() }
     }
 
     pub fn hint(mut self, text: impl Into<String>) -> Problem {
-        self.hint = Some(text.into());
+        self.more.hint = Some(text.into());
         self
     }
 
     pub fn errors(mut self, errors: Vec<Json>) -> Problem {
-        self.errors = errors;
+        self.more.errors = errors;
         self
     }
 
     pub fn run(mut self, run: Option<RunId>) -> Problem {
-        self.run_id = run;
+        self.more.run_id = run;
         self
     }
 
@@ -67,7 +65,7 @@ impl Problem {
     }
 
     pub fn with(mut self, name: &str, value: Json) -> Problem {
-        self.extra.insert(name.to_owned(), value);
+        self.more.extra.insert(name.to_owned(), value);
         self
     }
 
@@ -99,16 +97,16 @@ impl Problem {
         out.insert("status".into(), self.code.status().as_u16().into());
         out.insert("code".into(), self.code.word().into());
         out.insert("detail".into(), self.detail.as_str().into());
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = &self.more.hint {
             out.insert("hint".into(), hint.as_str().into());
         }
-        if !self.errors.is_empty() {
-            out.insert("errors".into(), self.errors.clone().into());
+        if !self.more.errors.is_empty() {
+            out.insert("errors".into(), self.more.errors.clone().into());
         }
-        if let Some(run) = self.run_id {
+        if let Some(run) = self.more.run_id {
             out.insert("run_id".into(), run.to_string().into());
         }
-        out.extend(self.extra.clone());
+        out.extend(self.more.extra.clone());
         Json::Object(out)
     }
 }
@@ -125,7 +123,7 @@ impl IntoResponse for Problem {
         if self.code.status() == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if let Some(allow) = self.extra.get("allow").and_then(Json::as_str)
+        if let Some(allow) = self.more.extra.get("allow").and_then(Json::as_str)
             && let Ok(allow) = HeaderValue::from_str(allow)
         {
             headers.insert(ALLOW, allow);

@@ -5,9 +5,8 @@ use crate::codes::Code;
 use crate::problem::Problem;
 use semel_core::RunId;
 use semel_core::admission::{KeyError, Reason};
-use semel_engine::{AdmitError, ControlError, FlowLookupError, PushError, SecretError};
+use semel_engine::{AdmitError, ControlError, FlowLookupError, PushError, SecretError, SignatureError};
 use semel_store::{Refusal, StoreError};
-use semel_tasks::signature::SignatureError;
 use serde_json::json;
 
 /// Seconds after which a caller may try again, by what it waits for.
@@ -112,15 +111,17 @@ impl From<ControlError> for Problem {
     }
 }
 
-impl From<PushError> for Problem {
-    fn from(error: PushError) -> Problem {
-        let text = error.to_string();
-        match error {
-            PushError::Invalid(found) => {
-                Problem::new(Code::FlowInvalid, text).errors(found.iter().map(|d| d.to_json()).collect())
-            }
-            PushError::Store(error) => error.into(),
-        }
+/// The name that rendered diagnostics give to a text without a file.
+pub const FLOW_FILE: &str = "flow.yaml";
+
+/// A flow that was not stored, with its errors for programs and for people.
+pub fn not_pushed(error: PushError, source: &str) -> Problem {
+    let text = error.to_string();
+    match error {
+        PushError::Invalid(found) => Problem::new(Code::FlowInvalid, text)
+            .errors(found.iter().map(|diagnostic| diagnostic.to_json()).collect())
+            .with("rendered", semel_flow::render(&found, FLOW_FILE, source, false).into()),
+        PushError::Store(error) => error.into(),
     }
 }
 
@@ -139,7 +140,7 @@ impl From<SecretError> for Problem {
 impl From<SignatureError> for Problem {
     fn from(error: SignatureError) -> Problem {
         // The verifier names its codes as ours; one we do not know is still a refusal.
-        let code = Code::parse(error.code).filter(|code| error.code.starts_with("signature_") && code.word() == error.code);
+        let code = Code::parse(error.code).filter(|code| code.word().starts_with("signature_"));
         Problem::new(code.unwrap_or(Code::SignatureMismatch), format!("{}; nothing was stored", error.message))
     }
 }
@@ -276,7 +277,7 @@ mod tests {
     fn refusals_before_the_decision_have_their_statuses() {
         let fields = vec![FieldError { field: "amount".into(), message: "is missing".into() }];
         let inputs = Problem::from(AdmitError::Inputs(fields));
-        assert_eq!(inputs.errors, vec![json!({"field": "amount", "message": "is missing"})]);
+        assert_eq!(inputs.more.errors, vec![json!({"field": "amount", "message": "is missing"})]);
         assert_eq!(status(inputs), (422, "input_invalid"));
         assert_eq!(status(AdmitError::Disabled.into()), (409, "flow_disabled"));
         assert_eq!(status(AdmitError::Expression { what: "lane", message: "x".into() }.into()), (422, "expression_failed"));
@@ -314,7 +315,7 @@ mod tests {
             (Reason::Erased, 410),
         ] {
             let problem = rejected(reason, run);
-            assert_eq!(problem.run_id.is_some(), reason != Reason::PayloadMismatch, "{reason:?}");
+            assert_eq!(problem.more.run_id.is_some(), reason != Reason::PayloadMismatch, "{reason:?}");
             assert_eq!(status(problem), (expected, reason.word().as_str().to_owned().leak() as &'static str));
         }
         for reason in [Reason::InProgress, Reason::QueueFull] {

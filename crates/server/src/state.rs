@@ -4,6 +4,7 @@ use crate::auth::{RandomFn, TokenCache, os_random};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::refusals::Refusals;
+use crate::refused::not_pushed;
 use semel_core::limits::Limits;
 use semel_core::run::By;
 use semel_core::{RunId, WorkspaceId};
@@ -161,7 +162,7 @@ impl AppState {
 
     pub(crate) async fn push_flow(&self, workspace: WorkspaceId, source: Arc<str>, by: String) -> Result<semel_engine::Pushed, Problem> {
         let engine = self.engine().clone();
-        self.to_the_end(async move { engine.push_flow(&workspace, &source, &by).await }).await
+        self.to_the_end(async move { engine.push_flow(&workspace, &source, &by).await.map_err(|error| not_pushed(error, &source)) }).await
     }
 
     /// Waits for a run's end, but not into the server's own.

@@ -17,8 +17,7 @@ use semel_core::admission::{PresetName, check_key};
 use semel_core::ir::SignatureScheme;
 use semel_core::{Door, FlowRef, WorkspaceId};
 use semel_engine::flows::LoadedFlow;
-use semel_engine::{FlowLookupError, Occurrence, ResolvedSignature, Webhook};
-use semel_tasks::signature;
+use semel_engine::{FlowLookupError, Occurrence, Webhook};
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +29,7 @@ pub async fn receive(call: Call) -> Answer {
     let workspace = workspace(&call.query)?;
     let (flow, webhook) = find(&call, &workspace)?;
     if let Some(rule) = &webhook.signature {
-        verify(rule, &call.headers, &call.body, call.now().0)?;
+        call.app.engine().verify_signature(rule, &|name| single(&call.headers, name), &call.body)?;
     }
     let intrinsic_key = signed_id(&webhook, &call.headers)?;
     let body = body(&call.body, call.app.limits().json_depth_max)?;
@@ -90,12 +89,6 @@ fn single(headers: &HeaderMap, name: &str) -> Option<String> {
     values.next().is_none().then_some(first)
 }
 
-fn verify(rule: &ResolvedSignature, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<(), Problem> {
-    let find = |name: &str| single(headers, name);
-    signature::verify(rule.scheme, rule.header.as_deref(), &rule.secrets, &find, body, now_ms, rule.tolerance_ms)?;
-    Ok(())
-}
-
 /// The message id that a Standard Webhooks signature covers names the event, so that a captured
 /// delivery cannot be sent again within the tolerance. Other schemes sign no id.
 fn signed_id(webhook: &Webhook, headers: &HeaderMap) -> Result<Option<String>, Problem> {
@@ -134,6 +127,7 @@ fn parameters(query: &Query) -> Json {
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
+    use semel_engine::ResolvedSignature;
 
     #[test]
     fn bodies_are_json_where_they_can_be_and_text_otherwise() {

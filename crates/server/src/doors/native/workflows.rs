@@ -4,16 +4,13 @@ use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::json;
 use crate::problem::Problem;
+use crate::refused::FLOW_FILE;
 use crate::view;
 use semel_core::{FlowRef, WorkspaceId};
-use semel_engine::PushError;
 use semel_flow::{Diagnostic, render};
 use semel_store::FlowRow;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-
-/// The name that rendered diagnostics give to a text without a file.
-const FILE_NAME: &str = "flow.yaml";
 
 pub async fn list(call: Call) -> Answer {
     let page = call.page("workflows")?;
@@ -63,26 +60,13 @@ fn source(call: &Call) -> Result<Arc<str>, Problem> {
 pub async fn push(call: Call) -> Answer {
     let source = source(&call)?;
     let by = call.principal()?.name.clone();
-    let pushed = call.app.push_flow(call.workspace()?, source.clone(), by).await;
-    let pushed = pushed.map_err(|problem| with_rendering(problem, &call, &source))?;
+    let pushed = call.app.push_flow(call.workspace()?, source, by).await?;
     ok(json!({
         "workflow_id": pushed.workflow_id,
         "revision": pushed.revision,
         "changed": pushed.changed,
         "warnings": pushed.warnings.iter().map(Diagnostic::to_json).collect::<Vec<_>>(),
     }))
-}
-
-/// Adds the errors as people read them, with the lines they are about.
-fn with_rendering(problem: Problem, call: &Call, source: &str) -> Problem {
-    if problem.code != Code::FlowInvalid {
-        return problem;
-    }
-    let found = call.workspace().ok().and_then(|workspace| call.app.engine().validate_flow(&workspace, source).err());
-    match found {
-        Some(found) => Problem::from(PushError::Invalid(found.clone())).with("rendered", render(&found, FILE_NAME, source, false).into()),
-        None => problem,
-    }
 }
 
 pub async fn validate(call: Call) -> Answer {
@@ -98,6 +82,6 @@ pub async fn validate(call: Call) -> Answer {
     };
     let (errors, warnings): (Vec<&Diagnostic>, Vec<&Diagnostic>) = found.iter().partition(|diagnostic| diagnostic.is_error());
     let shown = |list: Vec<&Diagnostic>| list.into_iter().map(Diagnostic::to_json).collect::<Vec<_>>();
-    let rendered = if found.is_empty() { String::new() } else { render(&found, FILE_NAME, &source, false) };
+    let rendered = if found.is_empty() { String::new() } else { render(&found, FLOW_FILE, &source, false) };
     ok(json!({"valid": valid, "errors": shown(errors), "warnings": shown(warnings), "rendered": rendered}))
 }

@@ -1,0 +1,14 @@
+//! One binary for all integration tests of the server: real router, real engine, store in memory.
+
+#[path = "suite/access.rs"]
+mod access;
+#[path = "suite/harness.rs"]
+mod harness;
+#[path = "suite/native.rs"]
+mod native;
+#[path = "suite/socket.rs"]
+mod socket;
+#[path = "suite/trigger.rs"]
+mod trigger;
+#[path = "suite/webhook.rs"]
+mod webhook;

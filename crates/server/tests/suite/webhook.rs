@@ -1,0 +1,103 @@
+//! Webhooks: addresses, signatures, what the flow sees.
+
+use crate::harness::*;
+use axum::body::Body;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value as Json, json};
+use sha2::Sha256;
+
+const HOOK: &str = "
+id: hook
+namespace: shop
+idempotency: {key: '{{ trigger.body.id }}'}
+inputs:
+  - {id: event, type: STRING}
+triggers:
+  - {id: pay, type: trigger.Webhook, key: s3cret, wait: true, returnOutputs: true, inputs: {event: '{{ trigger.body.id }}'}}
+tasks:
+  - {id: say, type: debug.Return, format: '{{ inputs.event }} {{ trigger.headers[\"x-kind\"][0] }} {{ trigger.parameters.p[0] }}'}
+outputs:
+  - {id: said, type: STRING, value: '{{ outputs.say.value }}'}
+";
+
+const SIGNED: &str = "
+id: signed
+namespace: shop
+triggers:
+  - {id: pay, type: trigger.Webhook, key: s3cret, signature: {scheme: github, secrets: [hush]}}
+tasks:
+  - {id: say, type: debug.Return, format: x}
+";
+
+async fn deliver(server: &Server, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let mut request = request("POST", path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    server.send(request.body(Body::from(body.to_owned())).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_delivery_runs_once_and_its_twin_is_answered() {
+    let server = Server::with_tokens();
+    let author = server.token("main", semel_server::Role::Operator, None);
+    let push = request("PUT", "/v1/workflows").header("authorization", format!("Bearer {}", server.token("main", semel_server::Role::Author, None)));
+    server.send(push.body(Body::from(HOOK)).unwrap()).await.expect(200);
+    let headers = [("x-kind", "paid"), ("authorization", "Basic hush"), ("cookie", "hush"), ("idempotency-key", "another")];
+    let path = "/v1/webhooks/shop/hook/s3cret?p=1&p=2";
+    let first = deliver(&server, path, &headers, r#"{"id":"evt_1"}"#).await.expect(200);
+    assert_eq!(first.json["outputs"], json!({"said": "evt_1 paid 1"}));
+    assert_eq!(first.json["idempotent_replayed"], false);
+    for key in ["other", "another"] {
+        let headers = [("x-kind", "paid"), ("idempotency-key", key)];
+        let twin = deliver(&server, path, &headers, r#"{"id":"evt_1"}"#).await.expect(200);
+        assert_eq!((twin.run_id(), &twin.json["idempotent_replayed"]), (first.run_id(), &json!(true)));
+    }
+    let journal = request("GET", &format!("/v1/runs/{}/journal", first.run_id())).header("authorization", format!("Bearer {author}"));
+    let journal = server.send(journal.body(Body::empty()).unwrap()).await.expect(200);
+    assert!(journal.text.contains("evt_1") && !journal.text.contains("hush"), "{}", journal.text);
+}
+
+#[tokio::test]
+async fn wrong_addresses_look_alike_and_head_starts_nothing() {
+    let server = Server::start();
+    server.push(HOOK).await.expect(200);
+    let before = server.store.dump().unwrap();
+    let mut answers = Vec::new();
+    for path in ["/v1/webhooks/shop/hook/wrong", "/v1/webhooks/shop/nope/s3cret", "/v1/webhooks/nope/hook/s3cret", "/v1/webhooks/shop/hook/s3cret?workspace=other", "/v1/webhooks/shop/hook/s3cret?workspace=.."] {
+        answers.push(deliver(&server, path, &[], r#"{"id":"e"}"#).await.refused(404, "webhook_unknown").text);
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1);
+    let head = server.send(request("HEAD", "/v1/webhooks/shop/hook/s3cret").body(Body::empty()).unwrap()).await;
+    assert_eq!(head.status, 405);
+    assert_eq!(head.headers["allow"], "GET, POST, PUT");
+    assert_eq!(server.store.dump().unwrap(), before);
+    let refusals = server.get("/v1/refusals").await.expect(200);
+    assert!(!refusals.text.contains("s3cret") && refusals.text.contains("webhook_unknown"), "{}", refusals.text);
+}
+
+#[tokio::test]
+async fn a_signature_is_checked_over_the_raw_bytes() {
+    let server = Server::start();
+    server.push(SIGNED).await.expect(200);
+    let before = server.store.dump().unwrap();
+    let body = "{ \"b\":1,\"a\":\"\\u00e9\" }\n";
+    let sign = |key: &str, body: &str| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).unwrap();
+        mac.update(body.as_bytes());
+        let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256={hex}")
+    };
+    let path = "/v1/webhooks/shop/signed/s3cret";
+    let header = "x-hub-signature-256";
+    deliver(&server, path, &[], body).await.refused(401, "signature_missing");
+    deliver(&server, path, &[(header, "nonsense!")], body).await.refused(401, "signature_malformed");
+    deliver(&server, path, &[(header, &sign("wrong", body))], body).await.refused(401, "signature_mismatch");
+    deliver(&server, path, &[(header, &sign("hush", body))], body.trim_end()).await.refused(401, "signature_mismatch");
+    assert_eq!(server.store.dump().unwrap(), before);
+    let run = deliver(&server, path, &[(header, &sign("hush", body))], body).await.expect(200);
+    let run = server.get(&format!("/v1/runs/{}", run.run_id())).await.expect(200);
+    assert_eq!(run.json["door"], "webhook");
+    assert_eq!(run.json["key"], Json::Null);
+}
