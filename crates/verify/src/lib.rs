@@ -1,0 +1,1 @@
+//! Proof: simulation, end-to-end, tidy. Never shipped.
