@@ -99,6 +99,7 @@ async fn story(options: &Options, shell: &Shell, directory: &Path) -> Result<Tol
     narrator.tell("flow", &format!("{WORKFLOW} stored: a webhook, then a POST to the bank declared `effect: keyed`"));
 
     narrator.tell("provider", &format!("delivers event {EVENT_ID} {} times at once", options.deliveries));
+    narrator.start_bar();
     let mut provider = Provider::deliver(url(&format!("http://{}{HOOK}", process.address))?, &event(), options.deliveries)?;
     let mut counts = Counts::default();
     counts.until_charged_and_started(&mut bank, &mut provider, &mut narrator).await?;
@@ -109,8 +110,8 @@ async fn story(options: &Options, shell: &Shell, directory: &Path) -> Result<Tol
     bank.go_on();
     counts.drain(&mut provider, &mut narrator);
     counts.mark_kill();
-    let open = options.deliveries - counts.answered_before_kill;
-    narrator.tell("kill -9", &format!("process {killed} is gone, the bank's answer with it; {open} deliveries are still unanswered"));
+    let answered = counts.answered_before_kill;
+    narrator.tell("kill -9", &format!("process {killed} is gone, the bank's answer with it; {answered} of {} deliveries were answered", options.deliveries));
 
     let restarted = Instant::now();
     let process = Process::start(directory, port).await?;

@@ -7,17 +7,24 @@ pub struct Narrator {
     paint: Paint,
     /// Silent for programs.
     silent: bool,
+    moving: bool,
     bar: ProgressBar,
 }
 
 impl Narrator {
     pub fn new(shell: &Shell, deliveries: u32) -> Narrator {
-        let target = if shell.interactive && !shell.json { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(u64::from(deliveries)), target);
+        let bar = ProgressBar::with_draw_target(Some(u64::from(deliveries)), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template("  {bar:40.green/dim} {pos}/{len} deliveries answered") {
             bar.set_style(style.progress_chars("━━─"));
         }
-        Narrator { paint: shell.err, silent: shell.json, bar }
+        Narrator { paint: shell.err, silent: shell.json, moving: shell.interactive && !shell.json, bar }
+    }
+
+    /// The bar appears when there is something to count.
+    pub fn start_bar(&mut self) {
+        if self.moving {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
     }
 
     pub fn title(&self, text: &str) {

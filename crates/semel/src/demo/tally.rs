@@ -80,11 +80,15 @@ impl Tally {
             0 | 1 => format!("with Idempotency-Key {key}"),
             _ => format!("all with Idempotency-Key {key}: the bank knew it and did not charge again"),
         };
+        let answered = match self.resent {
+            0 => "all answered, and all before the crash".to_owned(),
+            resent => format!("all answered, {resent} of them only when they came again after the crash"),
+        };
         let rows = [
-            ("deliveries", self.deliveries, format!("all answered; {} lost their answer in the crash and came again", self.resent)),
+            ("deliveries", self.deliveries, answered),
             ("run", self.runs, format!("{} {}", self.run_id, self.run_status)),
             ("charge", self.bank_charges, "42.00 EUR, in the bank's books once".to_owned()),
-            ("replays", self.replays, "were told the same run id, and that it was not new".to_owned()),
+            (if self.replays == 1 { "replay" } else { "replays" }, self.replays, "were told the same run id, and that it was not new".to_owned()),
             ("bank calls", self.bank_calls, calls),
         ];
         let line = |(name, count, words): &(&str, u32, String)| {

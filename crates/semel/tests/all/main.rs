@@ -1,7 +1,9 @@
 //! The built binary, from outside. One test binary per crate: linking is what takes the time.
 
 mod client;
+mod demo;
 mod exits;
 mod fake;
 mod offline;
 mod program;
+mod server;

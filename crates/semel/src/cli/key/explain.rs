@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 #[command(after_help = "\
 Examples:
   semel key explain evt_1 --workflow shop:payments
-  semel key explain evt_1 EVT_1 --workflow shop:payments
+  semel key explain evt_1 evt_2 --workflow shop:payments
   semel key explain --decision 17 --other 23
 
 `semel decision list` shows the sequence numbers.")]

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output::{Reply, Shell};
 use crate::table::{Column, column, field, table, time};
 use clap::Args;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 /// Show one run: its state, and on demand its logs, its effects, its journal
 #[derive(Args, Debug)]
@@ -44,14 +44,16 @@ const STEPS: &[Column] = &[
     column("ATTEMPT", |item| field(item, "attempt")),
     column("SENDS", |item| field(item, "sends")),
     column("KEY", |item| field(item, "key")),
-    column("STEP ID", |item| field(item, "step_id")),
     column("AT", |item| time(item, "at")),
 ];
 const JOURNAL: &[Column] = &[
     column("SEQ", |item| field(item, "seq")),
     column("AT", |item| time(item, "at")),
-    column("EVENTS", |item| field(item, "events")),
+    column("EVENT", |item| field(item, "event")),
+    column("STEP", |item| field(item, "step")),
+    column("DETAILS", |item| field(item, "details")),
 ];
+const DETAILS_CHARS_MAX: usize = 100;
 
 impl Show {
     pub async fn run(self, client: &Client, shell: &Shell) -> Result<Reply, Failure> {
@@ -62,10 +64,31 @@ impl Show {
         {
             if asked {
                 let (items, _) = fetch(client, &["v1", "runs", &self.run, name], vec![], &EVERYTHING).await?;
-                text.push_str(&format!("\n\n{}\n{}", shell.out.bold(name), table(shell, columns, &items)));
+                let rows = if name == "journal" { events(&items) } else { items.clone() };
+                text.push_str(&format!("\n\n{}\n{}", shell.out.bold(name), table(shell, columns, &rows)));
                 run[name] = Json::Array(items);
             }
         }
         Ok(Reply::new(run, text))
     }
+}
+
+/// One row per event, for reading; `--json` has each event whole.
+fn events(rows: &[Json]) -> Vec<Json> {
+    let events = |row: &Json| row["events"].as_array().cloned().unwrap_or_default();
+    rows.iter().flat_map(|row| events(row).into_iter().map(|event| line(row, event))).collect()
+}
+
+fn line(row: &Json, mut event: Json) -> Json {
+    let (name, step) = (field(&event, "event"), field(&event, "step"));
+    if let Some(fields) = event.as_object_mut() {
+        // The row has its own time, and these two have their own columns.
+        fields.retain(|field, value| !matches!(field.as_str(), "event" | "step" | "at") && !value.is_null());
+    }
+    let mut details = if event.as_object().is_some_and(|fields| fields.is_empty()) { String::new() } else { event.to_string() };
+    if let Some((end, _)) = details.char_indices().nth(DETAILS_CHARS_MAX) {
+        details.truncate(end);
+        details.push('…');
+    }
+    json!({ "seq": row["seq"], "at": row["at"], "event": name, "step": step, "details": details })
 }
