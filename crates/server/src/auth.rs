@@ -272,16 +272,15 @@ struct Cached {
 }
 
 impl TokenCache {
-    pub fn get(&self, id: &str, read: impl FnOnce() -> Result<Option<TokenRow>, StoreError>) -> Result<Option<TokenRow>, StoreError> {
-        let generation = {
-            let cached = self.inner.lock();
-            if let Some((row, at)) = cached.rows.get(id)
-                && at.elapsed() < CACHE_TTL
-            {
-                return Ok(Some(row.clone()));
-            }
-            cached.generation
-        };
+    /// A row read within the last second, without asking the store.
+    pub fn fresh(&self, id: &str) -> Option<TokenRow> {
+        let cached = self.inner.lock();
+        cached.rows.get(id).filter(|(_, at)| at.elapsed() < CACHE_TTL).map(|(row, _)| row.clone())
+    }
+
+    /// Reads a row and keeps it.
+    pub fn read(&self, id: &str, read: impl FnOnce() -> Result<Option<TokenRow>, StoreError>) -> Result<Option<TokenRow>, StoreError> {
+        let generation = self.inner.lock().generation;
         // Only rows that exist are kept: a stranger must not be able to fill the cache.
         let Some(row) = read()? else { return Ok(None) };
         let mut cached = self.inner.lock();

@@ -77,18 +77,21 @@ fn only_the_right_secret_of_a_valid_row_is_accepted() {
 fn a_revoked_token_is_gone_from_the_cache_at_once() {
     let cache = TokenCache::default();
     let (row, _) = token(Role::Viewer, None);
-    let found = |cache: &TokenCache, answer: Option<TokenRow>| cache.get(&row.id, || Ok(answer)).unwrap();
-    assert!(found(&cache, Some(row.clone())).is_some());
-    assert!(found(&cache, None).is_some(), "served from the cache");
+    assert_eq!(cache.fresh(&row.id), None);
+    assert_eq!(cache.read(&row.id, || Ok(Some(row.clone()))), Ok(Some(row.clone())));
+    assert_eq!(cache.fresh(&row.id), Some(row.clone()));
     cache.forget_all();
-    assert!(found(&cache, None).is_none());
+    assert_eq!(cache.fresh(&row.id), None);
     // A read that began before the revocation must not bring the row back.
-    let raced = cache.get(&row.id, || {
+    let raced = cache.read(&row.id, || {
         cache.forget_all();
         Ok(Some(row.clone()))
     });
-    assert!(raced.unwrap().is_some());
-    assert!(found(&cache, None).is_none());
+    assert_eq!(raced, Ok(Some(row.clone())));
+    assert_eq!(cache.fresh(&row.id), None);
+    // What does not exist is not kept either.
+    assert_eq!(cache.read("0123456789abcdef", || Ok(None)), Ok(None));
+    assert_eq!(cache.fresh("0123456789abcdef"), None);
 }
 
 #[test]

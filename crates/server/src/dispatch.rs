@@ -37,8 +37,7 @@ pub async fn around(State(app): State<AppState>, request: Request, next: Next) -
     let id = format!("{:016x}", rand::random::<u64>());
     let method = request.method().clone();
     let span = tracing::info_span!("request", id = %id);
-    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span).await;
-    let mut response = answered.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response());
+    let mut response = unpanicked(next.run(request)).instrument(span).await;
     let route = response.extensions().get::<MatchedRoute>().map_or("(none)", |matched| matched.0.path);
     let status = response.status().as_u16();
     app.metrics().answered(route, status, began.elapsed());
@@ -53,6 +52,12 @@ pub async fn around(State(app): State<AppState>, request: Request, next: Next) -
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// A panic is answered like any other defect, and ends one request, not the connection's others.
+async fn unpanicked(answering: impl Future<Output = Response>) -> Response {
+    let answered = AssertUnwindSafe(answering).catch_unwind().await;
+    answered.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response())
 }
 
 /// A request that matched a row of the table.
@@ -110,8 +115,13 @@ async fn token_principal(app: &AppState, headers: &HeaderMap) -> Result<Principa
     let Some(presented) = auth::parse_token(text) else {
         return Err(Problem::new(Code::TokenInvalid, "this is not a token; tokens look like sml_<id>_<secret>"));
     };
-    let (state, id) = (app.clone(), presented.id.to_owned());
-    let row = app.read(move |store| state.tokens().get(&id, || store.token(&id))).await?;
+    let row = match app.tokens().fresh(presented.id) {
+        Some(row) => Some(row),
+        None => {
+            let (state, id) = (app.clone(), presented.id.to_owned());
+            app.read(move |store| state.tokens().read(&id, || store.token(&id))).await?
+        }
+    };
     auth::verify(presented, row.as_ref(), app.store().now())
 }
 
@@ -262,6 +272,15 @@ mod tests {
         assert_eq!(check(Some("localhost:8080"), Some("http://evil.example")), Err(Code::CrossOrigin));
         assert_eq!(check(Some("localhost:8080"), Some("null")), Err(Code::CrossOrigin));
         assert_eq!(check(Some("evil.example:8080"), None), Err(Code::HostRefused));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_without_its_text() {
+        let response = unpanicked(async { panic!("the secret is 4111") }).await;
+        assert_eq!(response.status(), 500);
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        assert!(text.contains("\"internal\"") && !text.contains("4111"), "{text}");
     }
 
     #[tokio::test]
