@@ -193,6 +193,7 @@ pub enum Event {
     /// Doubts open below this run, as told by a child.
     DoubtsBelow { run: RunId, count: u32 },
     DoubtRaised { step: StepKey, failure: Failure },
+    /// The result of a step called done is its output, also where the step had failed before.
     Verdict { step: StepKey, verdict: VerdictKind, by: By, #[serde(default, skip_serializing_if = "Option::is_none")] result: Option<Payload> },
     LabelsSet { labels: Payload },
     StepEnded {

@@ -7,15 +7,18 @@
 //! | phase | input | next |
 //! |---|---|---|
 //! | Waiting (created, queued, gathering) | Start | Open: the root group starts its first child |
-//! | Waiting | Cancel | Ended(cancelled) |
+//! | Waiting | TimerFired (the quiet period) | Waiting: the lane is asked for a slot |
+//! | Waiting, RetryLater, Finishing | Cancel | Ended(cancelled) |
 //! | Open | Evaluated, Performed, TimerFired, ChildEnded, Continue | Open, or Finishing when the root group ends well, or Ended |
+//! | Open | the same, when the root group fails and the flow has a `retry:` left | RetryLater |
+//! | RetryLater | TimerFired | Open, finished steps kept |
 //! | Open | Pause / Resume | Open, nothing new starts in between |
 //! | Open | Cancel | Open until what is in flight has settled, then Ended(cancelled) |
 //! | Open | Recover | Open: pure work is asked for again, effects by their class |
 //! | Finishing | OutputsEvaluated | Ended |
 //! | Ended(failed or cancelled), no doubt | Restart | Open, finished steps kept |
 //! | Ended, no doubt | Replay | Open from that step on, take + 1 |
-//! | any with a doubt | Verdict | the doubt is settled; an ended, failed run goes on from the step |
+//! | any with a doubt | Verdict | the doubt is settled; a failed run goes on from the step once no doubt is open |
 //!
 //! A step is one task in a run. Its key is the path of the author's task ids with iteration
 //! numbers (`each[3]/charge`); its id is a digest of logical run, take and key, the same on every

@@ -49,6 +49,10 @@ pub fn nothing_starts(decided: &Decided) {
         };
         assert!(!starts, "a paused run does not start anything: {event:?}");
     }
+    for action in &decided.actions {
+        let starts = matches!(action, Action::Evaluate(_) | Action::Perform { .. });
+        assert!(!starts, "a paused run does not ask for {action:?}");
+    }
 }
 
 /// Each action is asked for in a state that waits for its answer.

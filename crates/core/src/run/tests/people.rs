@@ -52,6 +52,17 @@ scenarios! {
         assert_eq!(world.status(), Status::Completed);
     }
 
+    fn an_evaluation_that_ends_in_a_paused_run_is_dropped_and_asked_for_again() {
+        for task in [inline("a"), naked("a"), op("a"), sleep("a", 10), subflow("a")] {
+            let mut world = World::of(vec![task]).start();
+            world.must(pause());
+            let journal = world.journal.len();
+            world.answer_all();
+            assert_eq!((world.journal.len(), world.status()), (journal, Status::Paused));
+            assert_eq!(world.must(resume()).actions, [Action::Evaluate(key("a"))]);
+        }
+    }
+
     fn what_was_sent_settles_in_a_paused_run() {
         let mut world = World::of(vec![naked("a"), naked("b")]).calls("a", &[Silence]).start();
         world.answer_all();
