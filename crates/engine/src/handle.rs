@@ -226,14 +226,17 @@ impl Engine {
         let settled = |row: &Option<(semel_store::RunRow, _, _)>| {
             row.as_ref().is_none_or(|(row, _, _)| row.status.is_ended() || row.status == Status::Held)
         };
-        if settled(&self.store().run(workspace, run)?) {
-            return Ok(true);
-        }
-        if tokio::time::timeout(limit, ended).await.is_ok() {
-            return Ok(true);
-        }
+        let row = self.store().run(workspace, run);
+        let done = match row {
+            Ok(row) if settled(&row) => {
+                drop(ended);
+                Ok(true)
+            }
+            Ok(_) => Ok(tokio::time::timeout(limit, ended).await.is_ok()),
+            Err(error) => Err(error),
+        };
         self.drop_closed_waiters(run);
-        Ok(false)
+        done
     }
 
     fn drop_closed_waiters(&self, run: RunId) {

@@ -18,6 +18,8 @@ mod scope;
 pub mod secrets;
 mod shell;
 pub mod system;
+#[cfg(test)]
+mod tests;
 
 pub use api::*;
 pub use handle::{Engine, Parts};

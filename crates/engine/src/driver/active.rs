@@ -4,7 +4,7 @@ use super::{Born, FUSE_BYTES_MAX, FUSE_EVENTS_MAX, Ticket, weight};
 use crate::flows::{Flows, LoadedFlow};
 use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
-use semel_core::run::{By, Event, Input, RunState, SNAPSHOT_VERSION, Status, StepKey, decode_events};
+use semel_core::run::{By, Event, Input, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, decode_events};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::SecretRef;
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
@@ -189,6 +189,11 @@ impl Active {
     /// Nothing in flight and nothing to do.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.committing.is_none() && self.performing.is_empty() && !self.state.is_active()
+    }
+
+    /// Admitted with its slot, and never started by a driver.
+    pub fn is_unstarted(&self) -> bool {
+        self.state.phase == Phase::Waiting && self.status_on_load == Status::Running
     }
 
     /// Folds values of events that the machine has already folded into the state.

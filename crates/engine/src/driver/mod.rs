@@ -162,6 +162,10 @@ impl Driver {
             Err(error) => return tracing::error!(%run, %error, "a run does not load"),
         }
         self.read_inbox(workspace, run);
+        // A sub-run is admitted by its parent's commit, with its slot: no message tells it to start.
+        if self.runs.get(&run).is_some_and(|a| a.queue.is_empty() && a.committing.is_none() && a.is_unstarted()) {
+            self.push(run, Queued::new(Input::Start));
+        }
         self.advance(run, now);
     }
 
@@ -186,10 +190,8 @@ impl Driver {
             Ok(false) => return,
             Err(error) => return tracing::error!(%run, %error, "a run does not load"),
         }
-        let waiting = self.runs.get(&run).is_some_and(|a| a.state.phase == semel_core::run::Phase::Waiting);
-        let has_slot = self.runs.get(&run).is_some_and(|a| a.status_on_load == semel_core::run::Status::Running);
-        // A run that was admitted and never started by a driver has its slot and status running.
-        self.push(run, Queued::new(if waiting && has_slot { Input::Start } else { Input::Recover }));
+        let unstarted = self.runs.get(&run).is_some_and(Active::is_unstarted);
+        self.push(run, Queued::new(if unstarted { Input::Start } else { Input::Recover }));
         self.read_inbox(workspace, run);
         self.advance(run, now);
     }

@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
-use semel_core::admission::Decision;
+use semel_core::admission::{ClaimState, Decision};
 use semel_core::run::{EndStatus, Event, Failure, JOURNAL_VERSION, Payload, SNAPSHOT_VERSION, Status, StepKey};
 use serde_json::{Value as Json, json};
 
@@ -26,10 +26,11 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
         return Ok(Done::Refused(Refusal::LaneBusy));
     }
     let mut out = CommitResult::default();
+    let was_held = run.status == Status::Held;
     write_events(tx, &mut run, commit)?;
     write_rows(tx, commit, &mut out)?;
     run_ops(tx, &mut run, commit, &mut out)?;
-    settle(tx, &mut run, commit, &mut out)?;
+    settle(tx, &mut run, commit, was_held, &mut out)?;
     for (child, by) in &commit.cancels {
         notify(tx, workspace, *child, &Inbox::Cancel { by: by.clone() })?;
         out.wake.push(*child);
@@ -217,8 +218,16 @@ fn enter_lane(tx: &mut dyn Tx, run: &mut RunRow) -> Result<bool> {
     Ok(free)
 }
 
-fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, out: &mut CommitResult) -> Result<()> {
+fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, was_held: bool, out: &mut CommitResult) -> Result<()> {
     match commit.settle {
+        Settle::Unchanged if was_held != (run.status == Status::Held) => {
+            // A doubt in an open run holds the claim too, and its verdict frees it.
+            let state = if was_held { ClaimState::Live } else { ClaimState::Held };
+            for mut claim in tx.claims_of_run(&run.workspace, run.id)? {
+                claim.state = state;
+                tx.put_claim(&run.workspace, &claim)?;
+            }
+        }
         Settle::Unchanged => {}
         Settle::Ended { status } => {
             run.ended_at = Some(tx.now());

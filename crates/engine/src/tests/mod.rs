@@ -1,0 +1,5 @@
+//! The engine's logic under a virtual clock: one thread, every boundary reachable.
+
+mod crashes;
+mod flows;
+mod world;
