@@ -236,6 +236,19 @@ impl Active {
         }
     }
 
+    /// What came from outside goes before the run's own next steps, or a long loop of pure steps
+    /// would not hear that it is to stop.
+    pub fn outside_first(&mut self) {
+        let own = |queued: &Queued| {
+            matches!(queued.input, Input::Evaluated { .. } | Input::OutputsEvaluated(_)) && matches!(queued.origin, Origin::Internal)
+        };
+        if self.queue.len() > 1 {
+            let (inside, outside): (Vec<Queued>, Vec<Queued>) = self.queue.drain(..).partition(own);
+            self.queue.extend(outside);
+            self.queue.extend(inside);
+        }
+    }
+
     /// The fuse is full, or something must be durable before anything else happens.
     pub fn must_commit(&self) -> bool {
         self.pending.events.len() >= FUSE_EVENTS_MAX || self.pending.bytes >= FUSE_BYTES_MAX || self.pending.reopened

@@ -244,6 +244,7 @@ impl Driver {
     fn advance(&mut self, run: RunId, now: Millis) {
         let Some(mut active) = self.runs.remove(&run) else { return };
         if active.committing.is_none() {
+            active.outside_first();
             while let Some(queued) = active.queue.pop_front() {
                 self.apply(&mut active, queued, now);
                 if active.must_commit() {

@@ -400,3 +400,14 @@ tasks: [{id: t, type: log.Log, message: x}]
     world.try_admit(forged).unwrap();
     world.run_down();
 }
+
+#[test]
+fn a_long_loop_of_pure_steps_hears_that_it_is_cancelled() {
+    let mut world = World::new();
+    world.push("{id: f, namespace: n, tasks: [{id: each, type: flow.ForEach, values: '{{ range(1, 5000) }}', tasks: [{id: t, type: debug.Return, format: x}]}]}");
+    let run = world.admit("f", None, json!({})).run.unwrap().id;
+    world.step(3);
+    world.control(run, Control::Cancel).unwrap();
+    assert_eq!(world.status(run), Status::Cancelled);
+    assert!(world.store.journal(&world.workspace, run, 0, 1_000).unwrap().len() < 20, "it went on for long");
+}

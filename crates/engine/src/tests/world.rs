@@ -182,6 +182,17 @@ impl World {
         self.answers.remove(&ticket).expect("every control is answered")
     }
 
+    /// Lets `n` things happen.
+    pub fn step(&mut self, n: usize) {
+        for _ in 0..n {
+            let Some(happened) = self.queue.pop_front() else { return };
+            let now = self.store.now();
+            for out in self.driver.on(now, happened) {
+                self.carry_out(out);
+            }
+        }
+    }
+
     /// Works until nothing happens without time passing.
     pub fn drain(&mut self) {
         while let Some(happened) = self.queue.pop_front() {
