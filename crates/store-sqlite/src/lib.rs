@@ -29,18 +29,17 @@ use rusqlite::{Connection, OpenFlags};
 use semel_core::Millis;
 use semel_store::{AdmitRequest, AdmitResult, DecisionRow, Reply, Result, Store, StoreError, Work, script};
 use shared::{Clock, Health, Job, Queue, Shared};
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tx::{Counters, SqlTx};
 
 pub struct SqliteStore {
-    shared: Arc<Shared>,
     pool: reads::Pool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Last, so that the file is let go of after the connections are closed.
-    _lock: File,
+    /// The writer, which in turn waits for the checkpointer.
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Last: it holds the lock, and the file is let go of after the connections are closed.
+    shared: Arc<Shared>,
 }
 
 impl SqliteStore {
@@ -56,12 +55,13 @@ impl SqliteStore {
             names: names::Names::default(),
             checkpoints: checkpoint::Signal::new(options.checkpoint_pages),
             gate: Mutex::new(()),
+            _lock: lock,
         });
         let pool = open_pool(path, &options).map_err(open::about(path))?;
         let copier = open::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, 1).map_err(open::about(path))?;
         let writer = writer::Writer::new(connection, shared.clone(), counters).map_err(open::about(path))?;
-        let threads = start(path, writer, copier, &shared)?;
-        Ok(Arc::new(SqliteStore { shared, pool, threads: Mutex::new(threads), _lock: lock }))
+        let thread = start(path, writer, copier, &shared)?;
+        Ok(Arc::new(SqliteStore { pool, writer: Mutex::new(Some(thread)), shared }))
     }
 }
 
@@ -83,13 +83,12 @@ fn start(
     writer: writer::Writer,
     copier: Connection,
     shared: &Arc<Shared>,
-) -> std::result::Result<Vec<JoinHandle<()>>, OpenError> {
+) -> std::result::Result<JoinHandle<()>, OpenError> {
     let about = |error| OpenError::Io { path: path.to_owned(), error };
     let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let for_copies = shared.clone();
     let copies = named("store-checkpoint").spawn(move || checkpoint::run(copier, for_copies)).map_err(about)?;
-    let writes = named("store-writer").spawn(move || writer.run()).map_err(about)?;
-    Ok(vec![writes, copies])
+    named("store-writer").spawn(move || writer.run(copies)).map_err(about)
 }
 
 impl Store for SqliteStore {
@@ -110,12 +109,11 @@ impl Store for SqliteStore {
 
     fn close(&self) {
         self.shared.queue.close();
-        let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
-            // The last owner may go away inside a reply: the writer cannot wait for itself.
-            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
-                tracing::error!("a thread of the store panicked");
-            }
+        let Some(thread) = self.writer.lock().take() else { return };
+        // The last owner may go away inside a reply. The writer cannot wait for itself: it ends
+        // after this batch, and the lock on the file with it.
+        if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+            tracing::error!("the writer of the store panicked");
         }
     }
 

@@ -164,4 +164,6 @@ pub struct Shared {
     pub checkpoints: crate::checkpoint::Signal,
     /// Held by the writer for each batch, and by a checkpoint that must be alone.
     pub gate: Mutex<()>,
+    /// Kept by whoever still uses the file, be it only a thread that is about to end.
+    pub _lock: std::fs::File,
 }

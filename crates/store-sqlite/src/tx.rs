@@ -216,3 +216,35 @@ impl Tx for SqlTx<'_> {
         runs::old(self.cx, before, limit).map_err(|e| classify(&e))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::Names;
+    use rusqlite::Connection;
+
+    #[test]
+    fn nothing_is_written_in_a_read() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("../migrations/0001.sql")).unwrap();
+        let names = Names::default();
+        let cx = Cx::new(&connection, &names);
+        let mut tx = SqlTx::read_only(&cx, Millis(0));
+        let (ws, run) = (WorkspaceId::default(), RunId::from_bytes([1; 16]));
+        let row = WorkspaceRow { id: ws.clone(), created_at: Millis(0) };
+        let answers = [
+            tx.put_workspace(&row),
+            tx.push_inbox(&ws, run, &Inbox::Promoted),
+            tx.put_lane(&ws, Hash16([0; 16]), &Lane::default()),
+            tx.delete_run(&ws, run),
+            tx.delete_kv(&ws, "n", "k"),
+            tx.sweep_kv(Millis(9), 1).map(|_| ()),
+        ];
+        for answer in answers {
+            assert_eq!(answer.unwrap_err().code(), "store_bug");
+        }
+        assert_eq!(tx.workspace(&ws), Ok(None));
+        let changes: i64 = connection.query_row("SELECT count(*) FROM workspaces", [], |row| row.get(0)).unwrap();
+        assert_eq!(changes, 0);
+    }
+}

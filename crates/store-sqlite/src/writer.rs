@@ -15,10 +15,12 @@ use crate::names::Cx;
 use crate::shared::{Job, Shared};
 use crate::tx::{Counters, SqlTx};
 use rusqlite::Connection;
+use rusqlite::wal::CheckpointMode;
 use semel_core::Millis;
 use semel_store::{Done, Result, StoreError, Work, script};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 /// Writes in one transaction.
 const BATCH_MAX: usize = 1_024;
@@ -40,15 +42,18 @@ impl Writer {
     }
 
     /// Runs until the queue is closed and empty, then moves the log into the database.
-    pub fn run(mut self) {
+    pub fn run(mut self, checkpointer: JoinHandle<()>) {
         while let Some(jobs) = self.shared.queue.take(BATCH_MAX) {
             self.batch(jobs);
         }
         self.shared.checkpoints.stop();
+        // Two checkpoints at a time are refused, so the other thread must be through.
+        if checkpointer.join().is_err() {
+            tracing::error!("the checkpointer of the store panicked");
+        }
         if self.shared.health.poisoned().is_none() {
-            let _gate = self.shared.gate.lock();
             // The log is complete without this; a reader that holds it up costs time at the next start.
-            let truncated = self.connection.wal_checkpoint_v2(None::<&str>, rusqlite::wal::CheckpointMode::TRUNCATE);
+            let truncated = self.connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
             if let Err(error) = truncated {
                 tracing::warn!("the last checkpoint did not finish: {error}");
             }

@@ -10,7 +10,7 @@ use semel_store::{EffectRow, Inbox, JournalRow, LogRow, SnapshotRow, TimerRow};
 
 fn journal_digest(row: &JournalRow) -> i64 {
     let head = [row.seq.to_le_bytes(), row.at.0.to_le_bytes(), u64::from(row.format).to_le_bytes()].concat();
-    Checksum::new().part(Some(&head)).part(Some(&row.events)).part(row.values.as_deref()).value()
+    Checksum::new().part(Some(row.run.as_bytes())).part(Some(&head)).part(Some(&row.events)).part(row.values.as_deref()).value()
 }
 
 fn read_journal(row: &Row) -> Result<JournalRow> {
@@ -78,7 +78,7 @@ pub fn delete(cx: &Cx, ws: i64, run: RunId) -> Result<()> {
 }
 
 fn snapshot_digest(row: &SnapshotRow) -> i64 {
-    Checksum::new().part(Some(&row.version.to_le_bytes())).part(Some(&row.state)).value()
+    Checksum::new().part(Some(row.run.as_bytes())).part(Some(&row.version.to_le_bytes())).part(Some(&row.state)).value()
 }
 
 pub fn put_snapshot(cx: &Cx, ws: i64, row: &SnapshotRow) -> Result<()> {

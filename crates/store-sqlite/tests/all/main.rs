@@ -2,5 +2,6 @@
 
 mod differential;
 mod files;
+mod program;
 mod support;
 mod suite;
