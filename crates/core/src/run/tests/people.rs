@@ -268,6 +268,11 @@ scenarios! {
         world.must(pause());
         world.must(cancel());
         assert_eq!(world.status(), Status::Cancelled);
+        let mut world = World::of(vec![naked("a")]).calls("a", &[Silence]).start();
+        world.answer_all();
+        world.must(pause());
+        world.must(cancel());
+        assert!(!world.state.paused, "cancel ends the pause");
     }
 
     /// A newer event of the same lane takes the run's place while it waits.
@@ -334,6 +339,17 @@ scenarios! {
         world.finish();
         let intents = world.intents("a");
         assert_eq!((intents.len(), &intents[0].2), (2, &intents[1].2));
+    }
+
+    fn a_restart_begins_the_retries_of_a_step_anew() {
+        let policy = retry(2, 500).with(|r| r.max_duration_ms = Some(1000));
+        let answers = [Fail, Fail, Fail, Good];
+        let mut world = World::of(vec![inline("a").with(|t| t.retry = Some(policy))]).evals("a", &answers).start().finished();
+        assert_eq!(world.status(), Status::Failed);
+        world.now = world.now.plus(100_000);
+        world.must(restart());
+        world.finish();
+        world.assert_ends(&["a:failed", "a:success"]);
     }
 
     fn handlers_get_new_step_ids_after_a_restart() {

@@ -137,6 +137,21 @@ scenarios! {
         }
     }
 
+    fn a_verdict_counts_once() {
+        for verdict in [Repeat, RepeatNewKey] {
+            let mut world = World::of(vec![naked("a")]).calls("a", &[Lost, Fail, Fail]).start().finished();
+            world.verdict("a", verdict).expect("possible");
+            world.finish();
+            assert_eq!((world.status(), world.intents("a").len()), (Status::Failed, 2));
+        }
+        let flow = flow(vec![naked("a")]).with(|f| f.retry = Some(retry(9, 10)));
+        let mut world = World::new(flow).calls("a", &[Lost, Fail]).start().finished();
+        world.verdict("a", CalledFailed).expect("possible");
+        world.must(restart());
+        world.finish();
+        assert_eq!((world.status(), world.intents("a").len()), (Status::Completed, 3), "the flow's retry applies again");
+    }
+
     fn new_keys_differ_before_and_after_a_restart() {
         let mut world = World::of(vec![naked("a")]).calls("a", &[Lost, Lost, Silence]).start().finished();
         for _ in 0..2 {
