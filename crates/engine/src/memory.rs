@@ -25,6 +25,8 @@ pub struct Memory {
     pub effects: BTreeMap<StepKey, EffectRow>,
     /// Payloads delivered by the lane.
     pub deliveries: Vec<Value>,
+    /// The first step that failed the run, since it last began.
+    pub failed_step: Option<StepKey>,
 }
 
 impl Default for Memory {
@@ -38,6 +40,7 @@ impl Default for Memory {
             requests: BTreeMap::new(),
             effects: BTreeMap::new(),
             deliveries: Vec::new(),
+            failed_step: None,
         }
     }
 }
@@ -69,11 +72,22 @@ impl Memory {
             Event::ChildStarted { step, run } => {
                 self.set_output(step, &serde_json::json!({"executionId": run.to_string()}), flow);
             }
-            Event::StepEnded { step, outcome, output, .. } => {
+            Event::StepEnded { step, outcome, output, failure, tolerated, .. } => {
+                if failure.is_some() && !tolerated {
+                    self.failed_step.get_or_insert_with(|| step.clone());
+                }
                 if let Some(output) = output {
                     self.set_output(step, output.json(), flow);
                 }
-                self.loops.remove(step);
+                // A loop that failed may go on after a restart, and needs its items then.
+                let over = match outcome {
+                    StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => true,
+                    StepOutcome::Failed => *tolerated,
+                    StepOutcome::Cancelled => false,
+                };
+                if over {
+                    self.loops.remove(step);
+                }
                 if *outcome == StepOutcome::Success || *outcome == StepOutcome::Warning {
                     self.mark(step, EffectState::Done, at);
                     self.requests.remove(step);
@@ -111,10 +125,13 @@ impl Memory {
                     VerdictKind::Repeat | VerdictKind::RepeatNewKey => {}
                 }
             }
-            Event::Replayed { from, .. } => self.drop_outputs_from(*from, flow),
+            Event::Replayed { from, .. } => {
+                self.failed_step = None;
+                self.drop_outputs_from(*from, flow);
+            }
+            Event::Started { .. } | Event::Restarted { .. } => self.failed_step = None,
             Event::Branched { output: None, .. }
             | Event::OpDone { output: None, .. }
-            | Event::Started { .. }
             | Event::StepStarted { .. }
             | Event::GroupStage { .. }
             | Event::TimerSet { .. }
@@ -128,7 +145,6 @@ impl Memory {
             | Event::Paused { .. }
             | Event::Resumed { .. }
             | Event::CancelRequested { .. }
-            | Event::Restarted { .. }
             | Event::Finishing
             | Event::Ended { .. } => {}
         }

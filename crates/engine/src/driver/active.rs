@@ -4,8 +4,8 @@ use super::{Born, FUSE_BYTES_MAX, FUSE_EVENTS_MAX, Ticket, weight};
 use crate::flows::{Flows, LoadedFlow};
 use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
-use semel_core::run::{By, Event, Input, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, decode_events};
-use semel_core::{Millis, RunId, WorkspaceId};
+use semel_core::run::{By, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work, decode_events};
+use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::SecretRef;
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
 use semel_tasks::LogLine;
@@ -153,6 +153,7 @@ impl Active {
             .and_then(|s| Some((s.version, serde_json::from_slice(&s.state).ok()?)));
         let mut state = RunState::new(row.logical);
         let mut memory = Memory::default();
+        let mut failures = BTreeMap::new();
         let mut after = 0;
         let mut since = 0;
         loop {
@@ -163,6 +164,7 @@ impl Active {
                 let events = decode_events(&entry.events, entry.values.as_deref())
                     .map_err(|e| StoreError::Poisoned(format!("run {run}, journal row {}: {e}", entry.seq)))?;
                 for event in &events {
+                    note_failure(event, &mut failures);
                     // Values are folded from every row; structure only after the snapshot.
                     match &snapshot {
                         Some((version, cached)) if entry.seq <= *version => {
@@ -183,6 +185,7 @@ impl Active {
             }
         }
         memory.forget_settled();
+        refill(&mut state, &failures);
         Ok(Some(Active::new(row, flow, state, memory, since)))
     }
 
@@ -284,6 +287,29 @@ impl Active {
         match header {
             semel_expr::Value::List(items) => items.first().map(semel_expr::Value::to_text),
             other => Some(other.to_text()),
+        }
+    }
+}
+
+/// Remembers the text of a failure by its digest: a snapshot keeps structure only.
+fn note_failure(event: &Event, failures: &mut BTreeMap<Hash16, Payload>) {
+    if let Event::StepEnded { failure: Some(failure), .. } | Event::OpDone { failure: Some(failure), .. } = event {
+        failures.insert(failure.message.digest, failure.message.clone());
+    }
+}
+
+/// Gives a state read from a snapshot its failure texts back.
+fn refill(state: &mut RunState, failures: &BTreeMap<Hash16, Payload>) {
+    for step in state.steps.values_mut() {
+        let slot = match &mut step.work {
+            Work::Group(group) => group.failure.as_mut().map(|(_, failure)| failure),
+            Work::OpFailed { failure } => Some(failure),
+            _ => None,
+        };
+        if let Some(failure) = slot
+            && let Some(text) = failures.get(&failure.message.digest)
+        {
+            failure.message = text.clone();
         }
     }
 }

@@ -37,7 +37,7 @@ impl Active {
         self.events_since_snapshot += pending.events.len();
         let working = !ops.is_empty() || !self.queue.is_empty();
         let snapshot = self.snapshot(working);
-        let (outputs, failure) = ending(&pending.events);
+        let (outputs, failure) = ending(&pending.events, self.memory.failed_step.as_ref());
         let commit = RunCommit {
             workspace: self.workspace.clone(),
             run: self.run,
@@ -125,16 +125,13 @@ fn timers(events: &[Event]) -> (Vec<(u64, Millis)>, Vec<u64>) {
 }
 
 /// What the run's row shows of its end: secrets masked.
-fn ending(events: &[Event]) -> (Option<Json>, Option<Json>) {
+fn ending(events: &[Event], failed_step: Option<&StepKey>) -> (Option<Json>, Option<Json>) {
     let ended = events.iter().rev().find_map(|event| match event {
         Event::Ended { outputs, failure, .. } => Some((outputs, failure)),
         _ => None,
     });
     let Some((outputs, failure)) = ended else { return (None, None) };
-    let step = events.iter().find_map(|event| match event {
-        Event::StepEnded { step, failure: Some(_), tolerated: false, .. } => Some(step.0.clone()),
-        _ => None,
-    });
+    let step = failed_step.map(|step| step.0.clone());
     let outputs = outputs.as_ref().map(|payload| Value::from_json(&Value::from_stored(payload.json()).to_masked_json()).to_stored());
     let failure = failure.as_ref().map(|f| json!({"code": f.code, "message": f.message(), "step": step}));
     (outputs, failure)

@@ -411,3 +411,18 @@ fn a_long_loop_of_pure_steps_hears_that_it_is_cancelled() {
     assert_eq!(world.status(run), Status::Cancelled);
     assert!(world.store.journal(&world.workspace, run, 0, 1_000).unwrap().len() < 20, "it went on for long");
 }
+
+#[test]
+fn a_restarted_loop_still_has_its_items() {
+    let mut world = World::new();
+    world.push("{id: f, namespace: n, tasks: [{id: each, type: flow.ForEach, values: [a, b, c], tasks: [{id: t, type: http.Request, uri: 'http://x/{{ taskrun.value }}'}]}]}");
+    world.answer = Box::new(|r, n| if r.config["uri"] == "http://x/b" && n == 0 { refused(500) } else { ok(json!({})) });
+    let run = world.admit("f", None, json!({})).run.unwrap().id;
+    world.run_down();
+    assert_eq!(world.status(run), Status::Failed);
+    world.control(run, Control::Restart).unwrap();
+    world.run_down();
+    assert_eq!(world.status(run), Status::Completed);
+    let uris: Vec<&str> = world.calls.iter().map(|c| c.uri.as_str()).collect();
+    assert_eq!(uris, ["http://x/a", "http://x/b", "http://x/b", "http://x/c"]);
+}

@@ -10,7 +10,7 @@ use crate::codes;
 use crate::diagnostic::Finding;
 use crate::suggest;
 use crate::yaml::{Entry, Node};
-use semel_core::ir::{EffectSpec, Task, TaskKind, TaskSpec};
+use semel_core::ir::{LeafMode, EffectSpec, Task, TaskKind, TaskSpec};
 
 /// Properties of every task.
 pub(crate) const COMMON: &[&str] = &[
@@ -127,6 +127,10 @@ impl<'a> Context<'a> {
         let own: Vec<&str> = spec.fields.iter().map(|field| field.name).collect();
         let names = Names { what: spec.name, allowed: &[&own, COMMON], not_built: NOT_BUILT };
         let fields = self.fields(node, names)?;
+        if spec.mode != LeafMode::Effect && fields.get("timeout").is_some() {
+            let message = format!("{} is computed at once, so `timeout` changes nothing here", spec.name);
+            self.report(Finding::warning(codes::NO_EFFECT, fields.key_at("timeout"), message));
+        }
         let effect = self.effect(&fields);
         let config = self.leaf_config(&fields, spec);
         self.common(id, &fields, spec.name, effect, TaskKind::Leaf { mode: spec.mode, config })
@@ -138,6 +142,12 @@ impl<'a> Context<'a> {
         for name in ["effect", "on_doubt", "onDoubt"].into_iter().filter(|name| fields.get(name).is_some()) {
             let message = format!("{} has no effect of its own, so `{name}` changes nothing here", shape.name());
             self.report(Finding::warning(codes::NO_EFFECT, fields.key_at(name), message));
+        }
+        // A sub-run has a time limit of its own and can be tried again; a group has neither yet.
+        for name in ["timeout", "retry"].into_iter().filter(|name| shape != Shape::Subflow && fields.get(name).is_some()) {
+            let message = format!("`{name}` of {} is not built", shape.name());
+            let finding = Finding::error(codes::NOT_BUILT, fields.key_at(name), message);
+            self.report(finding.suggest(format!("put `{name}` on the tasks that do the work")));
         }
         let kind = self.structural(&fields, shape);
         self.common(id, &fields, shape.name(), EffectSpec::default(), kind?)

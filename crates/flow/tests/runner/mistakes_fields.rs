@@ -166,7 +166,7 @@ fn unknown_type() {
 
 #[test]
 fn bad_duration() {
-    assert_snapshot!(shown(&with("    timeout: 30s\n  - id: b\n    type: flow.Sleep\n    duration: P1M\n")), @r#"
+    assert_snapshot!(shown(&tasks("  - id: a\n    type: http.Request\n    uri: http://x\n    timeout: 30s\n  - id: b\n    type: flow.Sleep\n    duration: P1M\n")), @r#"
     error[bad_duration]: `30s` is not an ISO 8601 duration; write for example PT30S, PT5M, PT24H or P30D
      --> flow.yaml:7:14
       |
@@ -180,6 +180,19 @@ fn bad_duration() {
        |
     10 |     duration: P1M
        |               ^^^
+    "#);
+}
+
+#[test]
+fn a_time_limit_where_it_would_do_nothing() {
+    assert_snapshot!(shown(&tasks("  - id: a\n    type: flow.Sequential\n    timeout: PT1S\n    tasks:\n      - {id: b, type: log.Log, message: x}\n")), @r#"
+    error[not_built]: `timeout` of flow.Sequential is not built
+     --> flow.yaml:6:5
+      |
+    6 |     timeout: PT1S
+      |     ^^^^^^^
+      |
+      = help: put `timeout` on the tasks that do the work
     "#);
 }
 
