@@ -2,6 +2,7 @@
 
 mod client;
 mod demo;
+mod doubt;
 mod exits;
 mod fake;
 mod offline;

@@ -15,6 +15,11 @@ impl Ran {
     pub fn json(&self) -> Json {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
     }
+
+    /// For commands that print one envelope per line.
+    pub fn json_lines(&self) -> Vec<Json> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    }
 }
 
 impl From<Output> for Ran {

@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Stdio};
 
-struct Server {
+pub struct Server {
     child: Child,
-    url: String,
+    pub url: String,
     /// What it said before it was ready.
     said: String,
     /// Kept open: a server must not fail because nobody reads its log.
@@ -18,7 +18,7 @@ struct Server {
 
 impl Server {
     /// Starts a server in `directory` and waits for the line that says it is ready.
-    fn start(directory: &Path, args: &[&str]) -> Server {
+    pub fn start(directory: &Path, args: &[&str]) -> Server {
         let mut command = command(directory, &[&["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"], args].concat());
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the server starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
@@ -32,6 +32,12 @@ impl Server {
             said.push_str(&line);
         };
         Server { child, url, said, stderr }
+    }
+
+    /// SIGKILL, and wait until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     fn signal(&self, name: &str) {
@@ -58,7 +64,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-fn ok(ran: Ran) -> Json {
+pub fn ok(ran: Ran) -> Json {
     assert_eq!(ran.code, 0, "{} {}", ran.stdout, ran.stderr);
     let envelope = ran.json();
     assert_eq!(envelope["ok"], json!(true));

@@ -9,7 +9,7 @@ use clap::Args;
 use reqwest::Method;
 use serde_json::{Value as Json, json};
 
-/// Follow a run until it ends; fails if the run does
+/// Follow a run until it ends or is held; fails unless it completes
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -31,13 +31,14 @@ impl Watch {
             let chunk = response.chunk().await.map_err(|_| client.unreachable("the stream broke off"))?;
             let Some(chunk) = chunk else { break };
             for event in events.feed(&chunk) {
-                if event.data.is_object() {
+                if event.name == "run" {
                     last = event.data;
+                    tell(shell, &last)?;
                 }
-                if event.name == "end" {
+                // The server follows a held run too, but nothing happens to it until somebody decides.
+                if event.name == "end" || object::is_settled(&field(&last, "status")) {
                     break 'stream;
                 }
-                tell(shell, &last)?;
             }
         }
         settled(client, shell, last, &self.run).await
