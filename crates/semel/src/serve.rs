@@ -177,8 +177,8 @@ async fn until_stopped(mut stop: Stop, until_stdin_ends: bool, shutdown: Cancell
         () = stdin_ended(), if until_stdin_ends => {}
         () = shutdown.cancelled() => {}
     }
-    tracing::info!("stopping; once more to end at once");
     shutdown.cancel();
+    tracing::info!("stopping; once more to end at once");
     // Terminals and timeout(1) signal the process and then its group: that is one wish, told twice.
     let _ = tokio::time::timeout(SAME_WISH, async { loop { stop.next().await } }).await;
     stop.next().await;

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, Stdio};
 
 pub struct Server {
     child: Child,
@@ -13,7 +13,7 @@ pub struct Server {
     /// What it said before it was ready.
     said: String,
     /// Kept open: a server must not fail because nobody reads its log.
-    stderr: BufReader<ChildStderr>,
+    stderr: BufReader<Box<dyn Read + Send>>,
 }
 
 impl Server {
@@ -21,7 +21,8 @@ impl Server {
     pub fn start(directory: &Path, args: &[&str]) -> Server {
         let mut command = command(directory, &[&["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"], args].concat());
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the server starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let stderr: Box<dyn Read + Send> = Box::new(child.stderr.take().expect("stderr is piped"));
+        let mut stderr = BufReader::new(stderr);
         let mut said = String::new();
         let url = loop {
             let mut line = String::new();
@@ -133,6 +134,16 @@ fn a_server_ends_with_its_parent_and_on_ctrl_c() {
     let server = Server::start(directory.path(), &["--dev"]);
     server.signal("INT");
     assert_eq!(server.wait().0, Some(0));
+}
+
+#[test]
+fn a_server_whose_log_nobody_reads_goes_on_and_still_stops() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path(), &["--dev", "--log-level", "trace"]);
+    server.stderr = BufReader::new(Box::new(std::io::empty()));
+    assert_eq!(ok(semel_in(directory.path(), &["run", "list", "--json", "--server", &server.url])), json!([]));
+    drop(server.child.stdin.take());
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
 }
 
 const FLOW: &str = "id: hello\nnamespace: demo\ninputs:\n  - id: name\n    type: STRING\ntasks:\n  - id: say\n    type: log.Log\n    message: \"hi {{ inputs.name }}\"\n  - id: keep\n    type: debug.Return\n    format: \"{{ inputs.name }}\"\noutputs:\n  - id: who\n    type: STRING\n    value: \"{{ outputs.keep.value }}\"\n";

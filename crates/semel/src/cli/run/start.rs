@@ -116,7 +116,7 @@ fn input(text: &str) -> Result<(String, Json), String> {
     let (name, value) = pair(text)?;
     match name.strip_suffix(':') {
         None => Ok((name, Json::String(value))),
-        Some(name) if name.is_empty() => Err("write it as name:=JSON".to_owned()),
+        Some("") => Err("write it as name:=JSON".to_owned()),
         Some(name) => match serde_json::from_str(&value) {
             Ok(value) => Ok((name.to_owned(), value)),
             Err(error) => Err(format!("the value is not JSON ({error}); use name=text for plain text")),
