@@ -27,10 +27,12 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     }
     let mut out = CommitResult::default();
     let was_held = run.status == Status::Held;
+    let doubts_before = run.open_doubts;
     write_events(tx, &mut run, commit)?;
     write_rows(tx, commit, &mut out)?;
     run_ops(tx, &mut run, commit, &mut out)?;
     settle(tx, &mut run, commit, was_held, &mut out)?;
+    report_doubts(tx, &run, commit, doubts_before, &mut out)?;
     for (child, by) in &commit.cancels {
         notify(tx, workspace, *child, &Inbox::Cancel { by: by.clone() })?;
         out.wake.push(*child);
@@ -49,6 +51,17 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     }
     out.version = run.version;
     Ok(Done::Committed(Box::new(out)))
+}
+
+/// Doubts count at the root, so each level tells the one above. An end that the parent hears of tells them itself.
+fn report_doubts(tx: &mut dyn Tx, run: &RunRow, commit: &RunCommit, before: u32, out: &mut CommitResult) -> Result<()> {
+    let Some(parent) = run.parent.as_ref().filter(|_| run.open_doubts != before) else { return Ok(()) };
+    let told = matches!(commit.settle, Settle::Ended { .. }) && (parent.waits || run.open_doubts > 0);
+    if !told {
+        notify(tx, &run.workspace, parent.run, &Inbox::DoubtsBelow { run: run.id, count: run.open_doubts })?;
+        out.wake.push(parent.run);
+    }
+    Ok(())
 }
 
 fn write_events(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit) -> Result<()> {
