@@ -9,10 +9,11 @@ use crate::ports::{Clock, Entropy, Performer};
 use crate::scope::{ExprScope, Services};
 use crate::secrets::{MasterKey, Secrets};
 use crate::shell::{Message, Shell, Waiters};
+use parking_lot::Mutex;
 use semel_core::ir::{Catalog, TaskKind, TriggerKind};
 use semel_core::limits::Limits;
 use semel_core::run::{By, Status};
-use semel_core::{FlowRef, Millis, RunId, WorkspaceId};
+use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
 use semel_store::{AdmitRequest, AdmitResult, Done, FlowRow, ScheduleRow, Store, StoreError, SweepRules, Work};
@@ -51,7 +52,13 @@ pub struct Engine {
     ready: Arc<AtomicBool>,
     stopping: AtomicBool,
     admitting: AtomicU64,
+    /// Read-only decisions logged per claim, since the process began.
+    logged: Mutex<BTreeMap<Hash16, u32>>,
 }
+
+/// Rows of the decision log that twins of one event may add.
+const DECISIONS_PER_KEY_MAX: u32 = 10_000;
+const LOGGED_KEYS_MAX: usize = 65_536;
 
 impl Engine {
     /// Builds the engine and starts its driver thread, which first recovers active runs. Must be
@@ -106,6 +113,7 @@ impl Engine {
             ready,
             stopping: AtomicBool::new(false),
             admitting: AtomicU64::new(0),
+            logged: Mutex::default(),
         })
     }
 
@@ -160,8 +168,10 @@ impl Engine {
         if request.key.is_some()
             && let Some((result, row)) = self.store().peek(&request)?
         {
-            // The row rides the next group commit; losing it in a crash loses nothing else.
-            self.store().submit(Work::LogDecision(Box::new(row)), Box::new(|_| {}));
+            if self.is_logged(row.claim) {
+                // The row rides the next group commit; losing it in a crash loses nothing else.
+                self.store().submit(Work::LogDecision(Box::new(row)), Box::new(|_| {}));
+            }
             return Ok(result);
         }
         if self.admitting.fetch_add(1, Ordering::SeqCst) >= self.limits.pending_admissions_max {
@@ -177,6 +187,19 @@ impl Engine {
             }
             other => Err(StoreError::Bug(format!("an admission was answered with {other:?}")).into()),
         }
+    }
+
+    /// A sender that repeats one event for ever must not fill the disk: past the cap its
+    /// occurrences are counted by the metrics only.
+    fn is_logged(&self, claim: Option<Hash16>) -> bool {
+        let Some(claim) = claim else { return true };
+        let mut logged = self.logged.lock();
+        if logged.len() >= LOGGED_KEYS_MAX {
+            logged.clear();
+        }
+        let count = logged.entry(claim).or_insert(0);
+        *count = count.saturating_add(1);
+        *count <= DECISIONS_PER_KEY_MAX
     }
 
     /// Tells the driver what a durable admission means for it.
