@@ -41,10 +41,12 @@ CREATE TABLE claims (
     keep         TEXT NOT NULL, -- the window: forever, while_live, first_seen:ms, completed:ms
     expire_live  INTEGER NOT NULL,
     forget_at    INTEGER, -- the end of the tombstone; NULL while the claim cannot expire
+    odd          INTEGER NOT NULL, -- the hash is not that of scope and key (a split)
     PRIMARY KEY (ws, hash)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX claims_run ON claims (ws, run);
-CREATE INDEX claims_key ON claims (ws, key) WHERE key IS NOT NULL;
+-- A plain claim is found by the hash of its key under each scope there is; only odd ones need this.
+CREATE INDEX claims_odd ON claims (ws, key) WHERE odd = 1;
 CREATE INDEX claims_forget ON claims (forget_at) WHERE forget_at IS NOT NULL;
 
 CREATE TABLE lanes (
@@ -205,10 +207,12 @@ CREATE TABLE decisions (
     run              BLOB,
     generation       INTEGER NOT NULL,
     caller           TEXT NOT NULL,
-    rules_version    INTEGER NOT NULL
+    rules_version    INTEGER NOT NULL,
+    odd              INTEGER NOT NULL -- as in claims
 ) STRICT;
 CREATE INDEX decisions_run ON decisions (ws, run) WHERE run IS NOT NULL;
 CREATE INDEX decisions_claim ON decisions (ws, claim) WHERE claim IS NOT NULL;
+CREATE INDEX decisions_odd ON decisions (ws, key) WHERE odd = 1;
 
 CREATE TABLE kv (
     ws         INTEGER NOT NULL,

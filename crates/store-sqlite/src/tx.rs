@@ -19,17 +19,30 @@ pub struct SqlTx<'a> {
     now: Millis,
     /// `None` in a read: nothing may be written.
     counters: Option<&'a mut Counters>,
+    /// Heads as they are stored, of the runs this transaction has met: all writes pass here.
+    heads: Vec<RunRow>,
 }
 
 type Sql<T> = rusqlite::Result<T>;
 
 impl<'a> SqlTx<'a> {
     pub fn new(cx: &'a Cx<'a>, now: Millis, counters: &'a mut Counters) -> SqlTx<'a> {
-        SqlTx { cx, now, counters: Some(counters) }
+        SqlTx { cx, now, counters: Some(counters), heads: vec![] }
     }
 
     pub fn read_only(cx: &'a Cx<'a>, now: Millis) -> SqlTx<'a> {
-        SqlTx { cx, now, counters: None }
+        SqlTx { cx, now, counters: None, heads: vec![] }
+    }
+
+    fn met(&self, workspace: &WorkspaceId, id: RunId) -> Option<usize> {
+        self.heads.iter().position(|head| head.id == id && head.workspace == *workspace)
+    }
+
+    fn remember(&mut self, row: &RunRow) {
+        match self.met(&row.workspace, row.id) {
+            Some(at) => self.heads[at] = row.clone(),
+            None => self.heads.push(row.clone()),
+        }
     }
 
     /// A workspace nobody wrote to has no rows.
@@ -83,13 +96,23 @@ impl Tx for SqlTx<'_> {
     }
 
     fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
-        self.read(workspace, |cx, ws| runs::get(cx, ws, id))
+        if let Some(at) = self.met(workspace, id) {
+            return Ok(Some(self.heads[at].clone()));
+        }
+        let found = self.read(workspace, |cx, ws| runs::get(cx, ws, id))?;
+        self.heads.extend(found.clone());
+        Ok(found)
     }
     fn insert_run(&mut self, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<()> {
-        self.write(|cx| runs::insert(cx, row, values, labels))
+        self.write(|cx| runs::insert(cx, row, values, labels))?;
+        self.remember(row);
+        Ok(())
     }
     fn update_run(&mut self, row: &RunRow) -> Result<()> {
-        self.write(|cx| runs::update(cx, row))
+        let old = self.met(&row.workspace, row.id).map(|at| &self.heads[at]);
+        self.write(|cx| runs::update(cx, old, row))?;
+        self.remember(row);
+        Ok(())
     }
     fn run_values(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<RunValues> {
         self.read(workspace, |cx, ws| runs::values(cx, ws, id))
@@ -104,6 +127,7 @@ impl Tx for SqlTx<'_> {
         self.read(workspace, |cx, ws| runs::children(cx, ws, id))
     }
     fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
+        self.heads.retain(|head| head.id != id || head.workspace != *workspace);
         self.write_in(workspace, |cx, ws| {
             runs::delete(cx, ws, id)?;
             history::delete(cx, ws, id)

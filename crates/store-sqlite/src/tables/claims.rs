@@ -4,7 +4,7 @@ use crate::codec::{Columns, json, parse_window, window_text};
 use crate::names::Cx;
 use rusqlite::types::Value;
 use rusqlite::{Result, Row, params, params_from_iter};
-use semel_core::admission::{Claim, Lane};
+use semel_core::admission::{Claim, Lane, claim_hash};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::ClaimQuery;
 use semel_store::memory::forget_at;
@@ -38,11 +38,11 @@ pub fn put(cx: &Cx, ws: i64, claim: &Claim) -> Result<()> {
     let scope = cx.word_or_new(&claim.scope)?;
     cx.exec(
         "INSERT INTO claims (ws, hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, \
-         expire_live, forget_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+         expire_live, forget_at, odd) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
          ON CONFLICT (ws, hash) DO UPDATE SET key = excluded.key, scope = excluded.scope, run = excluded.run, \
          fingerprint = excluded.fingerprint, state = excluded.state, generation = excluded.generation, \
          first_seen = excluded.first_seen, completed_at = excluded.completed_at, keep = excluded.keep, \
-         expire_live = excluded.expire_live, forget_at = excluded.forget_at",
+         expire_live = excluded.expire_live, forget_at = excluded.forget_at, odd = excluded.odd",
         params![
             ws,
             claim.hash.0,
@@ -57,6 +57,7 @@ pub fn put(cx: &Cx, ws: i64, claim: &Claim) -> Result<()> {
             window_text(claim.window),
             claim.expire_live,
             forget_at(claim).map(|at| at.0),
+            is_odd(&cx.ws_name(ws)?, &claim.scope, claim.key.as_deref(), claim.hash),
         ],
     )?;
     Ok(())
@@ -71,13 +72,37 @@ pub fn of_run(cx: &Cx, ws: i64, run: RunId) -> Result<Vec<Claim>> {
     search(cx, ws, &ClaimQuery { run: Some(run), limit: u32::MAX, ..ClaimQuery::default() })
 }
 
+/// True for a claim that cannot be found by hashing its key: the index over odd claims has it.
+pub fn is_odd(workspace: &WorkspaceId, scope: &str, key: Option<&str>, hash: Hash16) -> bool {
+    key.is_some_and(|key| claim_hash(workspace, scope, key) != hash)
+}
+
+/// What a key's plain claims would be called: one hash for each scope there is. There are as many
+/// scopes as flows, so this is cheap, and it spares each admission a random page of an index.
+pub fn plain_hashes(cx: &Cx, ws: i64, key: &str) -> Result<Vec<Hash16>> {
+    let workspace = cx.ws_name(ws)?;
+    // The other words are policies, which are JSON objects.
+    let scopes: Vec<String> = cx.all("SELECT word FROM words WHERE word NOT LIKE '{%'", [], |row| row.get(0))?;
+    Ok(scopes.iter().map(|scope| claim_hash(&workspace, scope, key)).collect())
+}
+
 pub fn search(cx: &Cx, ws: i64, query: &ClaimQuery) -> Result<Vec<Claim>> {
-    let mut sql = format!("SELECT {COLUMNS} FROM claims WHERE ws = ?");
-    let mut values = vec![Value::Integer(ws)];
-    if let Some(key) = &query.key {
-        sql += " AND key = ?";
-        values.push(Value::Text(key.clone()));
+    let Some(key) = &query.key else { return filtered(cx, ws, query, "", &[]) };
+    let mut found = filtered(cx, ws, query, " AND odd = 1 AND key = ?", &[Value::Text(key.clone())])?;
+    for hash in plain_hashes(cx, ws, key)? {
+        found.extend(filtered(cx, ws, query, " AND odd = 0 AND hash = ?", &[Value::Blob(hash.0.to_vec())])?);
     }
+    // A hash under some scope may name an erased claim, which has no key to be found by.
+    found.retain(|claim| claim.key.as_ref() == Some(key));
+    found.sort_by_key(|claim| claim.hash);
+    found.truncate(query.limit as usize);
+    Ok(found)
+}
+
+fn filtered(cx: &Cx, ws: i64, query: &ClaimQuery, first: &str, given: &[Value]) -> Result<Vec<Claim>> {
+    let mut sql = format!("SELECT {COLUMNS} FROM claims WHERE ws = ?{first}");
+    let mut values = vec![Value::Integer(ws)];
+    values.extend_from_slice(given);
     if let Some(scope) = &query.scope {
         let Some(scope) = cx.word(scope)? else { return Ok(vec![]) };
         sql += " AND scope = ?";

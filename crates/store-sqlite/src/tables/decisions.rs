@@ -2,6 +2,7 @@
 
 use crate::codec::{Columns, int, json, parse, word};
 use crate::names::Cx;
+use crate::tables::claims;
 use rusqlite::types::Value;
 use rusqlite::{Result, Row, params, params_from_iter};
 use semel_core::{FlowRef, Millis};
@@ -46,8 +47,8 @@ pub fn append(cx: &Cx, seq: u64, row: &DecisionRow) -> Result<()> {
     cx.exec(
         "INSERT INTO decisions (seq, ws, at, door, occurrence, namespace, flow_id, scope, key, key_source, claim, \
          fingerprint, policy, prior, prior_run, prior_generation, same_payload, decision, reason, run, generation, caller, \
-         rules_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-         ?21, ?22, ?23)",
+         rules_version, odd) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
+         ?20, ?21, ?22, ?23, ?24)",
         params![
             int(seq),
             ws,
@@ -72,14 +73,34 @@ pub fn append(cx: &Cx, seq: u64, row: &DecisionRow) -> Result<()> {
             row.generation,
             row.caller,
             row.rules_version,
+            is_odd(row),
         ],
     )?;
     Ok(())
 }
 
+/// True for a row that cannot be found by hashing its key (see [`claims::is_odd`]).
+fn is_odd(row: &DecisionRow) -> bool {
+    let (Some(key), Some(scope), Some(claim)) = (&row.key, &row.scope, row.claim) else { return row.key.is_some() };
+    claims::is_odd(&row.workspace, scope, Some(key), claim)
+}
+
 pub fn search(cx: &Cx, ws: i64, query: &DecisionQuery) -> Result<Vec<DecisionRow>> {
-    let mut sql = format!("SELECT {COLUMNS} FROM decisions WHERE ws = ?");
+    let Some(key) = &query.key else { return filtered(cx, ws, query, "", &[]) };
+    let mut found = filtered(cx, ws, query, " AND odd = 1 AND key = ?", &[Value::Text(key.clone())])?;
+    for hash in claims::plain_hashes(cx, ws, key)? {
+        found.extend(filtered(cx, ws, query, " AND odd = 0 AND claim = ?", &[Value::Blob(hash.0.to_vec())])?);
+    }
+    found.retain(|row| row.key.as_ref() == Some(key));
+    found.sort_by_key(|row| std::cmp::Reverse(row.seq));
+    found.truncate(query.limit as usize);
+    Ok(found)
+}
+
+fn filtered(cx: &Cx, ws: i64, query: &DecisionQuery, first: &str, given: &[Value]) -> Result<Vec<DecisionRow>> {
+    let mut sql = format!("SELECT {COLUMNS} FROM decisions WHERE ws = ?{first}");
     let mut values = vec![Value::Integer(ws)];
+    values.extend_from_slice(given);
     let mut term = |text: &str, value: Option<Value>| {
         if let Some(value) = value {
             sql += text;
@@ -88,7 +109,6 @@ pub fn search(cx: &Cx, ws: i64, query: &DecisionQuery) -> Result<Vec<DecisionRow
     };
     term(" AND run = ?", query.run.map(|run| Value::Blob(run.as_bytes().to_vec())));
     term(" AND claim = ?", query.claim.map(|claim| Value::Blob(claim.0.to_vec())));
-    term(" AND key = ?", query.key.clone().map(Value::Text));
     term(" AND namespace = ?", query.flow.as_ref().map(|flow| Value::Text(flow.namespace.clone())));
     term(" AND flow_id = ?", query.flow.as_ref().map(|flow| Value::Text(flow.id.clone())));
     if !query.decisions.is_empty() {

@@ -174,11 +174,56 @@ fn index_labels(cx: &Cx, ws: i64, id: RunId, labels: &[(String, String)]) -> Res
     Ok(())
 }
 
-/// SQLite rewrites every index over a column that is assigned, changed or not. So what a
-/// transition changes is one statement, and what hardly ever changes is another that finds
-/// nothing to do.
-pub fn update(cx: &Cx, row: &RunRow) -> Result<()> {
+/// Writes what differs from `old`, the row as stored (`None`: not known).
+///
+/// SQLite rewrites every index over a column that is assigned, changed or not. So there are three
+/// statements: what every transition changes, that and the indexed state, and the rest.
+pub fn update(cx: &Cx, old: Option<&RunRow>, row: &RunRow) -> Result<()> {
     let Some(ws) = cx.ws(&row.workspace)? else { return Err(rusqlite::Error::QueryReturnedNoRows) };
+    let state = |run: &RunRow| (run.status, run.active, run.ended_at);
+    if old.is_some_and(|old| state(old) == state(row)) {
+        update_head(cx, ws, row)?;
+    } else {
+        update_state(cx, ws, row)?;
+    }
+    if old.is_some_and(|old| same_origin(old, row)) { Ok(()) } else { update_rest(cx, ws, row) }
+}
+
+/// True when nothing of what [`update_rest`] writes differs.
+fn same_origin(old: &RunRow, new: &RunRow) -> bool {
+    old.flow == new.flow
+        && (old.logical, old.root, old.depth, old.door) == (new.logical, new.root, new.depth, new.door)
+        && (&old.parent, &old.correlation_id, &old.key) == (&new.parent, &new.correlation_id, &new.key)
+        && old.created_at == new.created_at
+}
+
+fn update_head(cx: &Cx, ws: i64, row: &RunRow) -> Result<()> {
+    cx.exec_one(
+        "UPDATE runs SET revision = ?3, epoch = ?4, version = ?5, open_intents = ?6, open_doubts = ?7, take = ?8, \
+         generation = ?9, claim = ?10, lane = ?11, lane_limit = ?12, started_at = ?13, updated_at = ?14, warned = ?15, \
+         erased = ?16 WHERE ws = ?1 AND id = ?2",
+        params![
+            ws,
+            row.id.as_bytes(),
+            row.revision,
+            int(row.epoch),
+            int(row.version),
+            row.open_intents,
+            row.open_doubts,
+            row.take,
+            row.generation,
+            row.claim.map(|h| h.0),
+            row.lane.map(|l| l.hash.0),
+            row.lane.map(|l| l.limit),
+            row.started_at.map(|at| at.0),
+            row.updated_at.0,
+            row.warned,
+            row.erased,
+        ],
+    )
+}
+
+fn update_state(cx: &Cx, ws: i64, row: &RunRow) -> Result<()> {
     cx.exec_one(
         "UPDATE runs SET revision = ?3, status = ?4, epoch = ?5, version = ?6, active = ?7, open_intents = ?8, \
          open_doubts = ?9, take = ?10, generation = ?11, claim = ?12, lane = ?13, lane_limit = ?14, started_at = ?15, \
@@ -204,17 +249,14 @@ pub fn update(cx: &Cx, row: &RunRow) -> Result<()> {
             row.warned,
             row.erased,
         ],
-    )?;
-    update_rest(cx, ws, row)
+    )
 }
 
 fn update_rest(cx: &Cx, ws: i64, row: &RunRow) -> Result<()> {
     let own = row.id.to_string();
     cx.exec(
         "UPDATE runs SET namespace = ?3, flow_id = ?4, logical = ?5, parent = ?6, parent_step = ?7, parent_waits = ?8, \
-         root = ?9, depth = ?10, correlation_id = ?11, door = ?12, key = ?13, created_at = ?14 WHERE ws = ?1 AND id = ?2 \
-         AND (namespace, flow_id, logical, parent, parent_step, parent_waits, root, depth, correlation_id, door, key, created_at) \
-         IS NOT (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+         root = ?9, depth = ?10, correlation_id = ?11, door = ?12, key = ?13, created_at = ?14 WHERE ws = ?1 AND id = ?2",
         params![
             ws,
             row.id.as_bytes(),

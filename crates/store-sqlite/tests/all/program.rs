@@ -91,7 +91,7 @@ impl<'a> Program<'a> {
             0..=39 => Work::Admit(Box::new(self.admit())),
             40..=74 => Work::Commit(Box::new(self.commit())),
             75..=77 => self.kv(),
-            78..=80 => Work::ReleaseKey { workspace: self.workspace(), hash: self.claim().hash, by: by() },
+            78..=80 => self.release(),
             81..=83 => self.of_run(|workspace, run| Work::DeleteRun { workspace, run }),
             84..=86 => self.of_run(|workspace, run| Work::EraseRun { workspace, run }),
             87..=89 => self.message(),
@@ -112,18 +112,31 @@ impl<'a> Program<'a> {
         make(workspace, run)
     }
 
-    pub fn claim(&mut self) -> KeyClaim {
+    fn claim(&mut self, workspace: &WorkspaceId) -> KeyClaim {
         let key = format!("k{}", self.dice.below(6));
         let scope = self.dice.pick(&["flow:shop:order", "workspace"]);
         let source = self.dice.pick(&[KeySource::Caller, KeySource::Flow, KeySource::Intrinsic]);
-        // The hash leaves the workspace out on purpose: the store's walls must hold without it.
-        KeyClaim { hash: Hash16::of(&[scope.as_bytes(), key.as_bytes()]), key, scope: scope.into(), source }
+        // One scope leaves the workspace out of the hash: the store's walls must hold without it.
+        let hash = match scope {
+            "workspace" => Hash16::of(&[scope.as_bytes(), key.as_bytes()]),
+            _ => claim_hash(workspace, scope, &key),
+        };
+        KeyClaim { hash, key, scope: scope.into(), source }
+    }
+
+    fn release(&mut self) -> Work {
+        let workspace = self.workspace();
+        Work::ReleaseKey { hash: self.claim(&workspace).hash, workspace, by: by() }
     }
 
     fn policy(&mut self) -> Policy {
         let mut policy = self.dice.pick(PRESETS).policy;
         policy.late = self.dice.pick(&[LatePolicy::Start, LatePolicy::Warn, LatePolicy::Reject]);
         policy.mismatch = self.dice.pick(&[MismatchPolicy::Reject, MismatchPolicy::Ignore, MismatchPolicy::Split]);
+        if self.dice.chance(25) {
+            // Few presets resume.
+            (policy.failed, policy.cancelled) = (OnEnded::Resume, OnEnded::Resume);
+        }
         policy.require_key = self.dice.chance(5);
         policy.expire_live = self.dice.chance(5);
         policy
@@ -154,6 +167,7 @@ impl<'a> Program<'a> {
         }
         let inputs = self.json();
         let parent = self.dice.chance(15).then(|| ParentRef { run: parent, step: StepKey("call".into()), waits: self.dice.chance(70) });
+        let key = self.dice.chance(85).then(|| self.claim(&workspace));
         AdmitRequest {
             workspace,
             flow: self.flow(),
@@ -161,7 +175,7 @@ impl<'a> Program<'a> {
             door: self.dice.pick(&Door::ALL),
             occurrence: format!("o{}", self.last_id),
             caller: "caller".into(),
-            key: self.dice.chance(85).then(|| self.claim()),
+            key,
             fingerprint: Fingerprint::of(&[&inputs]),
             policy: self.policy(),
             lane: self.dice.chance(50).then(|| self.lane()),
