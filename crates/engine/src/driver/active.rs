@@ -6,11 +6,14 @@ use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
 use semel_core::run::{By, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work, decode_events};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
-use semel_expr::SecretRef;
+use semel_expr::Part;
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
 use semel_tasks::LogLine;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// A secret part of a request, and the text it was filled with.
+pub type Mask = (Part, String);
 
 /// Where an input came from, so that its end can be told.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +85,7 @@ pub struct Active {
     pub committed: Pending,
     pub committing: Option<RunCommit>,
     /// Requests in the air, with the secrets they carry.
-    pub performing: BTreeMap<(StepKey, u32), Vec<(SecretRef, String)>>,
+    pub performing: BTreeMap<(StepKey, u32), Vec<Mask>>,
     pub ops_ready: BTreeMap<StepKey, OpKind>,
     pub inbox_seen: BTreeSet<u64>,
     pub timers_queued: BTreeSet<u64>,

@@ -20,11 +20,11 @@ use crate::api::{Control, ControlError, RunChange};
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::scope::{ExprScope, RunScope, Services};
-use active::{Active, Origin, Queued};
+use active::{Active, Mask, Origin, Queued};
 use semel_core::limits::Limits;
 use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, Payload, Performed, RunState, StepKey, VerdictKind, decide};
 use semel_core::{Millis, RunId, WorkspaceId};
-use semel_expr::{Part, SecretRef, Value};
+use semel_expr::{Part, Value};
 use semel_store::{Done, Inbox, Refusal, RunCommit, RunRow, Settle, StoreError};
 use semel_tasks::{Outcome, Request};
 use serde_json::{Value as Json, json};
@@ -481,12 +481,10 @@ impl Driver {
         let Some(task) = active.flow.index.task(step.task_id()) else { return };
         let Some(row) = active.memory.effects.get(&step) else { return };
         let stored = active.memory.requests.get(&step).cloned().unwrap_or(Json::Null);
-        let masks: RefCell<Vec<(SecretRef, String)>> = RefCell::default();
+        let masks: RefCell<Vec<Mask>> = RefCell::default();
         let filled = Value::from_stored(&stored).fill(&|part: &Part| {
             let text = self.services.secrets.reveal(&active.workspace, part)?;
-            if let Part::Secret(secret) = part {
-                masks.borrow_mut().push((secret.clone(), text.clone()));
-            }
+            masks.borrow_mut().push((part.clone(), text.clone()));
             Ok(text)
         });
         let timeout_ms = match active.state.steps.get(&step).map(|s| &s.work) {
@@ -550,7 +548,7 @@ fn control_input(state: &RunState, control: Control, by: By) -> Result<Input, St
 }
 
 /// An outcome for the machine, with every secret the request carried masked out again.
-fn translate(outcome: Outcome, masks: &[(SecretRef, String)]) -> Performed {
+fn translate(outcome: Outcome, masks: &[Mask]) -> Performed {
     let failure = |code: &str, message: String| {
         let hidden = masks.iter().filter(|(_, text)| !text.is_empty()).fold(message, |m, (_, text)| m.replace(text.as_str(), "***"));
         Failure::new(code, hidden)
@@ -562,9 +560,9 @@ fn translate(outcome: Outcome, masks: &[(SecretRef, String)]) -> Performed {
     }
 }
 
-/// Puts holes where a far side echoed a secret. Very short secrets would hit ordinary text.
-fn hide(value: &Value, masks: &[(SecretRef, String)]) -> Value {
-    let masks: Vec<&(SecretRef, String)> = masks.iter().filter(|(_, text)| text.len() >= 4).collect();
+/// Puts holes where a far side echoed a secret, or what was computed through one.
+fn hide(value: &Value, masks: &[Mask]) -> Value {
+    let masks: Vec<&Mask> = masks.iter().filter(|(part, text)| text.len() >= echo_bytes_min(part)).collect();
     if masks.is_empty() {
         return value.clone();
     }
@@ -576,14 +574,22 @@ fn hide(value: &Value, masks: &[(SecretRef, String)]) -> Value {
     }
 }
 
-fn hide_each(value: &Value, masks: &[&(SecretRef, String)]) -> Value {
-    let owned: Vec<(SecretRef, String)> = masks.iter().map(|m| (*m).clone()).collect();
+/// Shorter texts would hit ordinary ones; a sealed value may be as plain as `true`.
+fn echo_bytes_min(part: &Part) -> usize {
+    match part {
+        Part::Sealed(_) => 8,
+        Part::Secret(_) | Part::Text(_) => 4,
+    }
+}
+
+fn hide_each(value: &Value, masks: &[&Mask]) -> Value {
+    let owned: Vec<Mask> = masks.iter().map(|m| (*m).clone()).collect();
     hide(value, &owned)
 }
 
-fn hide_text(text: &str, masks: &[&(SecretRef, String)]) -> Value {
+fn hide_text(text: &str, masks: &[&Mask]) -> Value {
     let mut parts: Vec<Part> = vec![Part::Text(text.to_owned())];
-    for (secret, plain) in masks.iter().copied() {
+    for (hole, plain) in masks.iter().copied() {
         parts = parts
             .into_iter()
             .flat_map(|part| match part {
@@ -592,7 +598,7 @@ fn hide_text(text: &str, masks: &[&(SecretRef, String)]) -> Value {
                     let mut out = Vec::new();
                     for (i, piece) in pieces.iter().enumerate() {
                         if i > 0 {
-                            out.push(Part::Secret(secret.clone()));
+                            out.push(hole.clone());
                         }
                         if !piece.is_empty() {
                             out.push(Part::Text((*piece).to_owned()));

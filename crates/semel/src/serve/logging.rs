@@ -4,9 +4,15 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Shell;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 pub fn start(config: &Config, shell: &Shell) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&config.log_level).map_err(|error| {
+    // A bare level is about Semel: at `debug` the HTTP client's own lines name hosts, which may be secret.
+    let directives = match config.log_level.parse::<LevelFilter>() {
+        Ok(level) if level > LevelFilter::INFO => format!("info,semel={level}"),
+        _ => config.log_level.clone(),
+    };
+    let filter = EnvFilter::try_new(directives).map_err(|error| {
         Failure::config(format!("`{}` is not a log level: {error}", config.log_level))
             .hint("use error, warn, info, debug or trace, or a filter like info,semel_engine=debug")
     })?;
