@@ -212,7 +212,7 @@ impl Server {
             }
             let ended = ["completed", "failed", "cancelled"].iter().any(|word| run["status"] == *word);
             // A status that cannot change by itself will not become another one by waiting.
-            assert!(!ended && began.elapsed() < limit, "waited for {status}, last {run}, before {last}\n{}", self.logs());
+            assert!(!ended && began.elapsed() < limit, "waited for {status}, last {run}, before {last}");
             last = run;
             tokio::time::sleep(Duration::from_millis(15)).await;
         }
@@ -275,7 +275,9 @@ impl Drop for Server {
             let _ = child.wait();
         }
         if std::thread::panicking() {
-            eprintln!("the server printed:\n{}", self.logs());
+            let logs = self.logs();
+            let lines: Vec<&str> = logs.lines().collect();
+            eprintln!("the server's last lines:\n{}", lines[lines.len().saturating_sub(20)..].join("\n"));
         }
     }
 }
