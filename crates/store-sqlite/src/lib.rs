@@ -93,7 +93,7 @@ fn start(
 
 impl Store for SqliteStore {
     fn submit(&self, work: Work, reply: Reply) {
-        if let Err(job) = self.shared.queue.push(Job { work, reply }) {
+        if let Some(job) = self.shared.queue.push(Job { work, reply }) {
             (job.reply)(Err(StoreError::Closed));
         }
     }

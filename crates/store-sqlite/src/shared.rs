@@ -28,17 +28,17 @@ pub struct Queue {
 
 impl Queue {
     /// Gives the job back when the queue is closed.
-    pub fn push(&self, job: Job) -> Result<(), Job> {
+    pub fn push(&self, job: Job) -> Option<Job> {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
-            return Err(job);
+            return Some(job);
         }
         waiting.jobs.push_back(job);
         // The writer sleeps only on an empty queue.
         if waiting.jobs.len() == 1 {
             self.arrived.notify_one();
         }
-        Ok(())
+        None
     }
 
     /// Waits for work and takes all there is, at most `max`; `None` once closed and empty.

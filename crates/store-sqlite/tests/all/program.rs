@@ -78,7 +78,7 @@ impl<'a> Program<'a> {
 
     fn json(&mut self) -> Json {
         let small = json!({"n": self.dice.below(3)});
-        self.dice.pick(&[small, json!(null), json!("text \u{e9}"), json!([1, 2.5, {"a": null}]), json!({})])
+        self.dice.pick(&[small, json!(null), json!("text \u{e9}"), json!([1, 183.64207777613782, {"a": null}]), json!({})])
     }
 
     fn labels(&mut self) -> Vec<(String, String)> {

@@ -268,12 +268,14 @@ pub fn what_the_request_carries_is_kept(b: &Bench) {
 pub fn values_come_back_exactly(b: &Bench) {
     let inputs = json!({
         "big": 12_345_678_901_234_567_890_u64, "negative": -9_007_199_254_740_993_i64, "text": "ünïcödé \u{1F980} \u{0}",
-        "nested": {"z": [1, null, {"y": []}], "a": ""}, "float": 0.5
+        "nested": {"z": [1, null, {"y": []}], "a": ""}, "floats": [0.5, 183.64207777613782, 5e-324, 1e300]
     });
     let run = b.start(AdmitRequest { inputs: inputs.clone(), ..b.event() });
     let stored = b.values(run).inputs.unwrap();
     assert_eq!(stored, inputs);
     assert_eq!(stored.to_string(), inputs.to_string());
+    let row = &b.store.journal(&b.ws(), run, 0, 1).unwrap()[0];
+    assert!(decode_events(&row.events, row.values.as_deref()).is_ok(), "the values match their digests");
 }
 
 pub fn a_released_key_starts_anew(b: &Bench) {
