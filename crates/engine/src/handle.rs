@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::ports::{Clock, Entropy, Performer};
 use crate::scope::{ExprScope, Services};
 use crate::secrets::{MasterKey, Secrets};
-use crate::shell::{Message, Shell, Waiters};
+use crate::shell::{Fatal, Message, Shell, Waiters};
 use parking_lot::Mutex;
 use semel_core::ir::{Catalog, TaskKind, TriggerKind};
 use semel_core::limits::Limits;
@@ -54,6 +54,7 @@ pub struct Engine {
     admitting: AtomicU64,
     /// Read-only decisions logged per claim, since the process began.
     logged: Mutex<BTreeMap<Hash16, u32>>,
+    fatal: Fatal,
 }
 
 /// Rows of the decision log that twins of one event may add.
@@ -82,6 +83,7 @@ impl Engine {
         let (changes, _) = broadcast::channel(4_096);
         let waiters: Waiters = Arc::default();
         let ready = Arc::new(AtomicBool::new(false));
+        let fatal = Fatal::default();
         let shell = Shell {
             driver: Driver::new(services.clone(), flows.clone(), parts.limits.clone()),
             store: parts.store,
@@ -96,10 +98,17 @@ impl Engine {
             next_ticket: 0,
             next_timer: Millis(0),
             stopping: None,
+            fatal: fatal.clone(),
         };
-        let spawned = std::thread::Builder::new().name("semel-driver".to_owned()).spawn(move || shell.run());
+        let told = fatal.clone();
+        let spawned = std::thread::Builder::new().name("semel-driver".to_owned()).spawn(move || {
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shell.run())).is_err() {
+                let why = "the driver stopped on a broken invariant (panic)".to_owned();
+                told.lock().get_or_insert(StoreError::Poisoned(why));
+            }
+        });
         if let Err(error) = spawned {
-            tracing::error!(%error, "the driver thread does not start");
+            *fatal.lock() = Some(StoreError::Poisoned(format!("the driver thread does not start: {error}")));
         }
         Arc::new(Engine {
             services,
@@ -114,6 +123,7 @@ impl Engine {
             stopping: AtomicBool::new(false),
             admitting: AtomicU64::new(0),
             logged: Mutex::default(),
+            fatal,
         })
     }
 
@@ -163,6 +173,9 @@ impl Engine {
     pub async fn admit(&self, occurrence: Occurrence) -> Result<AdmitResult, AdmitError> {
         if self.stopping.load(Ordering::SeqCst) {
             return Err(StoreError::Closed.into());
+        }
+        if let Some(error) = self.fatal.lock().clone() {
+            return Err(error.into());
         }
         let request = prepare(&self.services, occurrence, None, self.store().now())?;
         if request.key.is_some()
@@ -383,6 +396,14 @@ impl Engine {
         match self.write(Work::Sweep(rules)).await? {
             Done::Count(count) => Ok(count),
             _ => Ok(0),
+        }
+    }
+
+    /// `Err` while writes are refused; a fatal one means that the node must stop.
+    pub fn health(&self) -> Result<(), StoreError> {
+        match self.fatal.lock().clone() {
+            Some(error) => Err(error),
+            None => self.store().health(),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::ports::Performer;
 use parking_lot::Mutex;
 use semel_core::run::{By, Status};
 use semel_core::{Millis, RunId, WorkspaceId};
-use semel_store::{RunCommit, Store, Work};
+use semel_store::{RunCommit, Store, StoreError, Work};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +51,12 @@ pub struct Shell {
     pub next_ticket: Ticket,
     pub next_timer: Millis,
     pub stopping: Option<oneshot::Sender<()>>,
+    /// Set once nothing should go on.
+    pub fatal: Fatal,
 }
+
+/// Why the node must stop, if it must.
+pub type Fatal = Arc<Mutex<Option<StoreError>>>;
 
 impl Shell {
     /// The driver's thread. Ends when every sender is gone or a stop has settled.
@@ -127,6 +132,9 @@ impl Shell {
             let now = self.store.now();
             for out in self.driver.on(now, happened) {
                 self.carry_out(out, &mut queue);
+            }
+            if let Some(error) = self.driver.fatal() {
+                self.fatal.lock().get_or_insert_with(|| error.clone());
             }
         }
     }

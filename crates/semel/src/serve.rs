@@ -64,11 +64,12 @@ async fn serve(config: Config, extras: Extras, shell: &Shell) -> Result<Reply, F
 
     let shutdown = CancellationToken::new();
     tokio::spawn(until_stopped(stop, extras.until_stdin_ends, shutdown.clone()));
-    tokio::spawn(until_poisoned(store.clone(), shutdown.clone()));
+    tokio::spawn(until_poisoned(engine.clone(), shutdown.clone()));
     tokio::spawn(engine.clone().run_background(sweep_rules(&config)));
     tokio::spawn(announce(engine.clone(), config.clone(), address, extras.port_file));
     let mut serving = tokio::spawn(semel_server::serve(listener, app, shutdown.clone()));
     tokio::select! {
+        biased;
         () = shutdown.cancelled() => {}
         _ = &mut serving => tracing::error!("the listener ended by itself; stopping"),
     }
@@ -79,7 +80,7 @@ async fn serve(config: Config, extras: Extras, shell: &Shell) -> Result<Reply, F
         let _ = tokio::time::timeout(DRAIN_MAX, serving).await;
     }
     engine.shutdown(DRAIN_MAX.saturating_sub(stopping.elapsed())).await;
-    match store.health() {
+    match engine.health() {
         Err(error) if error.is_fatal() => Err(poisoned(&error)),
         _ => Ok(Reply::already_printed()),
     }
@@ -198,9 +199,9 @@ async fn stdin_ended() {
     let _ = told.await;
 }
 
-async fn until_poisoned(store: Arc<dyn Store>, shutdown: CancellationToken) {
+async fn until_poisoned(engine: Arc<Engine>, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
-        if let Err(error) = store.health()
+        if let Err(error) = engine.health()
             && error.is_fatal()
         {
             tracing::error!(%error, "the store can no longer be trusted; stopping");

@@ -90,11 +90,12 @@ pub struct Driver {
     out: Vec<Out>,
     /// Nothing new is begun; what is in flight settles.
     stopping: bool,
+    fatal: Option<StoreError>,
 }
 
 impl Driver {
     pub fn new(services: Arc<Services>, flows: Arc<Flows>, limits: Limits) -> Driver {
-        Driver { services, flows, limits, runs: BTreeMap::new(), out: Vec::new(), stopping: false }
+        Driver { services, flows, limits, runs: BTreeMap::new(), out: Vec::new(), stopping: false, fatal: None }
     }
 
     /// Runs with a commit or a request in the air.
@@ -135,7 +136,7 @@ impl Driver {
                 self.push(run, Queued::new(Input::Start));
                 self.advance(run, now);
             }
-            Err(error) => tracing::error!(%run, %error, "a new run does not load"),
+            Err(error) => self.trouble(run, error),
         }
     }
 
@@ -159,7 +160,7 @@ impl Driver {
         match self.load(workspace, run) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return tracing::error!(%run, %error, "a run does not load"),
+            Err(error) => return self.trouble(run, error),
         }
         self.read_inbox(workspace, run);
         // A sub-run is admitted by its parent's commit, with its slot: no message tells it to start.
@@ -174,7 +175,7 @@ impl Driver {
         let loaded = match self.services.store.load_run(workspace, run) {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return,
-            Err(error) => return tracing::error!(%run, %error, "an inbox does not load"),
+            Err(error) => return self.trouble(run, error),
         };
         let Some(active) = self.runs.get_mut(&run) else { return };
         for (seq, message) in loaded.inbox {
@@ -188,7 +189,7 @@ impl Driver {
         match self.load(workspace, run) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return tracing::error!(%run, %error, "a run does not load"),
+            Err(error) => return self.trouble(run, error),
         }
         let unstarted = self.runs.get(&run).is_some_and(Active::is_unstarted);
         self.push(run, Queued::new(if unstarted { Input::Start } else { Input::Recover }));
@@ -200,7 +201,7 @@ impl Driver {
         match self.load(workspace, run) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return tracing::error!(%run, %error, "a run does not load"),
+            Err(error) => return self.trouble(run, error),
         }
         let Some(active) = self.runs.get_mut(&run) else { return };
         match active.state.timers.get(&timer) {
@@ -389,10 +390,23 @@ impl Driver {
                 self.runs.insert(run, active);
             }
             Err(error) => {
-                tracing::error!(%run, %error, "a commit failed; the run stays as the store has it");
-                self.fail_tickets(&active, &ControlError::Store(error));
+                self.fail_tickets(&active, &ControlError::Store(error.clone()));
+                self.trouble(run, error);
             }
         }
+    }
+
+    /// A run cannot be read or written. If the store is damaged, the node must stop.
+    fn trouble(&mut self, run: RunId, error: StoreError) {
+        tracing::error!(%run, %error, "a run cannot be driven; it stays as the store has it");
+        if error.is_fatal() {
+            self.fatal.get_or_insert(error);
+        }
+    }
+
+    /// Why nothing should go on, if so.
+    pub fn fatal(&self) -> Option<&StoreError> {
+        self.fatal.as_ref()
     }
 
     fn fail_tickets(&mut self, active: &Active, error: &ControlError) {
@@ -413,7 +427,7 @@ impl Driver {
                 self.advance(old.run, now);
             }
             Ok(_) => self.fail_tickets(old, &ControlError::NotPossible("the run was replaced or cancelled meanwhile".to_owned())),
-            Err(error) => tracing::error!(run = %old.run, %error, "a run does not load"),
+            Err(error) => self.trouble(old.run, error),
         }
     }
 

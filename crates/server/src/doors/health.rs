@@ -18,7 +18,7 @@ pub async fn ready(call: Call) -> Answer {
     if !call.app.engine().is_ready() {
         return Err(Problem::new(Code::NotReady, "the server is still reading the runs it must go on with").retry_after(1));
     }
-    if call.app.store().health().is_err() {
+    if call.app.engine().health().is_err() {
         return Err(Problem::new(Code::NotReady, "the store does not take writes; the log says why").retry_after(5));
     }
     if call.app.stopping().is_cancelled() {
