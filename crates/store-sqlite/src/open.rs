@@ -182,6 +182,7 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "secure_delete", "FAST")?;
     connection.pragma_update(None, "journal_size_limit", JOURNAL_SIZE_LIMIT)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     if let Some(pages) = options.pages_max {

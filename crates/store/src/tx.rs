@@ -38,7 +38,8 @@ pub trait Tx {
     fn children(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<RunRow>>;
     /// Removes the run with its journal, snapshot, timers, effects, logs, labels, inbox and values.
     fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
-    /// Drops every value column and the logs of a run; structure stays.
+    /// Drops every value column, the logs, the inbox and the keys in the decision log of a run;
+    /// structure stays.
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
 
     fn append_journal(&mut self, workspace: &WorkspaceId, row: &JournalRow) -> Result<()>;
@@ -84,6 +85,7 @@ pub trait Tx {
     fn sweep_kv(&mut self, now: Millis, limit: u32) -> Result<u64>;
     /// Deletes decision rows older than `before`, at most `limit`; returns how many.
     fn sweep_decisions(&mut self, before: Millis, limit: u32) -> Result<u64>;
-    /// Ended runs (completed, failed, cancelled) that ended before `before`, at most `limit`.
+    /// Ended runs (completed, failed, cancelled) that ended before `before` and to which no claim
+    /// leads any more, at most `limit`.
     fn old_runs(&mut self, before: Millis, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>>;
 }

@@ -59,7 +59,13 @@ pub fn erase(cx: &Cx, ws: i64, run: RunId) -> Result<()> {
             params![ws, run.as_bytes(), int(row.seq), journal_digest(&row)],
         )?;
     }
-    cx.exec("DELETE FROM logs WHERE ws = ?1 AND run = ?2", params![ws, run.as_bytes()])?;
+    for sql in [
+        "DELETE FROM logs WHERE ws = ?1 AND run = ?2",
+        "DELETE FROM inbox WHERE ws = ?1 AND run = ?2",
+        "UPDATE decisions SET key = NULL WHERE ws = ?1 AND run = ?2",
+    ] {
+        cx.exec(sql, params![ws, run.as_bytes()])?;
+    }
     Ok(())
 }
 

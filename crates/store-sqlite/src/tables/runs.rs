@@ -352,7 +352,8 @@ pub fn active(cx: &Cx, after: Option<RunId>, limit: u32) -> Result<Vec<(Workspac
 pub fn old(cx: &Cx, before: Millis, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>> {
     cx.all(
         "SELECT w.name, r.id FROM runs r JOIN workspaces w ON w.ws = r.ws WHERE r.ended_at < ?1 \
-         AND r.status IN ('completed', 'failed', 'cancelled') ORDER BY r.ended_at, w.name, r.id LIMIT ?2",
+         AND r.status IN ('completed', 'failed', 'cancelled') \
+         AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.ws = r.ws AND c.run = r.id) ORDER BY r.ended_at, w.name, r.id LIMIT ?2",
         params![before.0, limit],
         |row| Ok((WorkspaceId(row.get(0)?), row.run(1)?)),
     )

@@ -199,6 +199,19 @@ impl Tx for MemoryTx<'_> {
         let key = self.existing_run(workspace, id)?;
         self.put(|t| &mut t.run_values, key.clone(), RunValues::default())?;
         self.remove_of_run(|t| &mut t.logs, &key)?;
+        for (seq, _) in self.inbox(workspace, id)? {
+            self.delete_inbox(workspace, id, seq)?;
+        }
+        let met: Vec<DecisionRow> = self
+            .tables
+            .decisions
+            .values()
+            .filter(|row| row.workspace == *workspace && row.run == Some(id))
+            .cloned()
+            .collect();
+        for row in met {
+            self.put(|t| &mut t.decisions, row.seq, DecisionRow { key: None, ..row })?;
+        }
         let rows: Vec<JournalRow> =
             self.tables.journal.iter().filter(|((ws, run, _), _)| ws == workspace && *run == id).map(|(_, row)| row.clone()).collect();
         rows.into_iter().try_for_each(|row| {
@@ -347,7 +360,10 @@ impl Tx for MemoryTx<'_> {
             let at = run.ended_at.filter(|at| *at < before && run.status.is_ended())?;
             Some((at, run.workspace.clone(), run.id))
         };
-        let runs = first(self.tables.runs.values().filter_map(ended).collect(), limit);
+        let claimed: std::collections::BTreeSet<(&WorkspaceId, RunId)> =
+            self.tables.claims.iter().map(|((ws, _), claim)| (ws, claim.run)).collect();
+        let free = |run: &&RunRow| !claimed.contains(&(&run.workspace, run.id));
+        let runs = first(self.tables.runs.values().filter(free).filter_map(ended).collect(), limit);
         Ok(runs.into_iter().map(|(_, ws, run)| (ws, run)).collect())
     }
 }

@@ -345,9 +345,8 @@ fn create(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, decision: De
     let mut row = new_row(request, looked.hash, generation, birth, now);
     let events = birth_events(request, birth);
     let values = RunValues { inputs: Some(request.inputs.clone()), trigger: Some(request.trigger.clone()), outputs: None, failure: None };
-    tx.insert_run(&row, &values, &request.labels)?;
     append(tx, &mut row, &events)?;
-    tx.update_run(&row)?;
+    tx.insert_run(&row, &values, &request.labels)?;
     let mut answer = result(tx, looked, decision, reason, Some(row));
     answer.created = true;
     answer.generation = generation;

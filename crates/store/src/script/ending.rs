@@ -14,7 +14,7 @@ pub(super) fn tree_has_open_intents(tx: &mut dyn Tx, run: &RunRow) -> Result<boo
         return Ok(true);
     }
     for child in tx.children(&run.workspace, run.id)? {
-        if !child.status.is_ended() && tree_has_open_intents(tx, &child)? {
+        if !child.status.is_ended() && child.depth > run.depth && tree_has_open_intents(tx, &child)? {
             return Ok(true);
         }
     }
