@@ -138,11 +138,6 @@ impl<'a> Cx<'a> {
         self.connection.prepare_cached(sql)?.execute(params)
     }
 
-    /// Freed parts of a page are always zeroed (it costs no I/O); whole freed pages only when asked.
-    pub fn zero_freed_pages(&self, yes: bool) -> Result<()> {
-        self.connection.pragma_update(None, "secure_delete", if yes { "ON" } else { "FAST" })
-    }
-
     /// Like `exec`, for rows that must be there.
     pub fn exec_one(&self, sql: &str, params: impl Params) -> Result<()> {
         match self.exec(sql, params)? {

@@ -182,7 +182,8 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "secure_delete", "FAST")?;
+    // What was erased must not stay readable in freed pages, whenever they were freed.
+    connection.pragma_update(None, "secure_delete", "ON")?;
     connection.pragma_update(None, "journal_size_limit", JOURNAL_SIZE_LIMIT)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     if let Some(pages) = options.pages_max {

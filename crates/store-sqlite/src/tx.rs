@@ -135,11 +135,8 @@ impl Tx for SqlTx<'_> {
     }
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
         self.write_in(workspace, |cx, ws| {
-            // What is erased must not stay readable in freed pages.
-            cx.zero_freed_pages(true)?;
             runs::put_values(cx, ws, id, &RunValues::default())?;
-            history::erase(cx, ws, id)?;
-            cx.zero_freed_pages(false)
+            history::erase(cx, ws, id)
         })
     }
 

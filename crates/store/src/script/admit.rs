@@ -101,7 +101,8 @@ fn decision_row(tx: &dyn Tx, request: &AdmitRequest, looked: &Looked, result: &A
         occurrence: request.occurrence.clone(),
         flow: request.flow.clone(),
         scope: request.key.as_ref().map(|k| k.scope.clone()),
-        key: request.key.as_ref().map(|k| k.key.clone()),
+        // A twin of an erased event must not bring its key back.
+        key: request.key.as_ref().filter(|_| looked.prior != Prior::Erased).map(|k| k.key.clone()),
         key_source: request.key.as_ref().map(|k| k.source),
         claim: looked.hash,
         fingerprint: request.fingerprint,
