@@ -87,6 +87,8 @@ pub struct Active {
     /// Requests in the air, with the secrets they carry.
     pub performing: BTreeMap<(StepKey, u32), Vec<Mask>>,
     pub ops_ready: BTreeMap<StepKey, OpKind>,
+    /// Lines of steps that were evaluated and whose result is not recorded yet.
+    pub logs_ready: BTreeMap<StepKey, Vec<LogLine>>,
     pub inbox_seen: BTreeSet<u64>,
     pub timers_queued: BTreeSet<u64>,
     /// Rows of timers that the state no longer has.
@@ -131,6 +133,7 @@ impl Active {
             committing: None,
             performing: BTreeMap::new(),
             ops_ready: BTreeMap::new(),
+            logs_ready: BTreeMap::new(),
             inbox_seen: BTreeSet::new(),
             timers_queued: BTreeSet::new(),
             stale_timers: Vec::new(),

@@ -266,6 +266,12 @@ impl Driver {
     fn apply(&mut self, active: &mut Active, queued: Queued, now: Millis) {
         let was_ended = active.state.is_ended();
         let input = queued.input.clone();
+        if let Input::Evaluated { step, .. } = &input
+            && let Some(lines) = active.logs_ready.remove(step)
+        {
+            // With the step's end, not before: a crash in between would write them twice.
+            active.log(step, lines, self.limits.log_line_bytes_max, now);
+        }
         match decide(&active.flow.index, &mut active.state, input, now, &self.limits) {
             Err(refused) => {
                 match queued.origin {
@@ -301,7 +307,7 @@ impl Driver {
             Action::Evaluate(step) => {
                 let mut found = Found::default();
                 let result = self.evaluator(active, Some(&step), now).step(&step, &mut found);
-                active.log(&step, found.logs, self.limits.log_line_bytes_max, now);
+                active.logs_ready.insert(step.clone(), found.logs);
                 if let Some(op) = found.op {
                     active.ops_ready.insert(step.clone(), op);
                 }
