@@ -1,0 +1,120 @@
+//! Sub-runs: what goes down, what comes back, and that they live and die with their root.
+
+use crate::harness::{Bank, PATIENCE, Server, eventually, flow, post};
+use serde_json::json;
+
+#[tokio::test]
+async fn inputs_labels_and_the_correlation_id_go_down_and_outputs_come_back() {
+    let server = Server::start().await;
+    let child = "inputs:\n  - {id: who, type: STRING}\ntasks:\n  - {id: say, type: debug.Return, format: 'hello {{ inputs.who }} of {{ run.correlationId }}'}\noutputs:\n  - {id: said, type: STRING, value: '{{ outputs.say.value }}'}\n";
+    server.push(&flow("child", child)).await;
+    let parent = "labels: {team: blue}\ntasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {who: '{{ trigger.data.who }}'}, labels: {step: sub}, inheritLabels: true}\noutputs:\n  - {id: said, type: STRING, value: '{{ outputs.sub.outputs.said }}'}\n";
+    server.push(&flow("parent", parent)).await;
+    let body = json!({"workflow_id": "e2e:parent", "inputs": {"who": "ann"}, "correlation_id": "order-17", "labels": {"extra": "x"}});
+    let root = server.post("/v1/runs", body).await.run_id();
+    let ended = server.until(&root, "completed").await;
+    assert_eq!(ended["outputs"], json!({"said": "hello ann of order-17"}));
+    let children = server.all(&format!("/v1/runs/{root}/children")).await;
+    let child = &children[0];
+    assert_eq!((&child["correlation_id"], &child["parent_run_id"], &child["root_run_id"]), (&json!("order-17"), &json!(root), &json!(root)));
+    assert_eq!(child["labels"], json!({"team": "blue", "extra": "x", "step": "sub"}));
+    assert_eq!(server.all("/v1/runs?correlation_id=order-17").await.len(), 2);
+    assert_eq!(server.all("/v1/runs?label=step:sub").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_failure_below_is_transmitted_unless_the_flow_says_no() {
+    let server = Server::start().await;
+    server.push(&flow("child", "tasks:\n  - {id: no, type: execution.Fail, errorMessage: deep trouble}\n")).await;
+    server.push(&flow("strict", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child}\n")).await;
+    server.push(&flow("mild", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, transmitFailed: false}\n  - {id: say, type: log.Log, message: 'it {{ outputs.sub.state }}'}\n")).await;
+    let strict = server.trigger_wait("strict", None, json!({})).await;
+    assert_eq!(strict.json["status"], "failed");
+    let error = &server.run(&strict.run_id()).await["error"];
+    assert_eq!((&error["code"], &error["step"]), (&json!("subflow_failed"), &json!("sub")));
+    let mild = server.trigger_wait("mild", None, json!({})).await;
+    assert_eq!(mild.json["status"], "completed");
+    assert_eq!(server.log_lines(&mild.run_id()).await, ["it FAILED"]);
+}
+
+#[tokio::test]
+async fn a_sub_run_that_is_not_waited_for_goes_its_own_way() {
+    let (server, bank) = (Server::start().await, Bank::start().await);
+    server.push(&post("child", &bank.url("/hold/pay"), "")).await;
+    server.push(&flow("parent", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, wait: false}\n")).await;
+    let root = server.trigger_wait("parent", None, json!({})).await;
+    assert_eq!(root.json["status"], "completed");
+    bank.arrived("pay", 1).await;
+    bank.release("pay", 1);
+    let child = server.runs_of("child").await[0]["run_id"].as_str().expect("an id").to_owned();
+    server.until(&child, "completed").await;
+}
+
+#[tokio::test]
+async fn cancelling_the_root_cancels_all_below() {
+    let server = Server::start().await;
+    server.push(&flow("leaf", "tasks:\n  - {id: nap, type: flow.Sleep, duration: PT10M}\n")).await;
+    server.push(&flow("middle", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: leaf}\n")).await;
+    server.push(&flow("root", "tasks:\n  - id: both\n    type: flow.Parallel\n    tasks:\n      - {id: one, type: flow.Subflow, namespace: e2e, flowId: middle}\n      - {id: two, type: flow.Subflow, namespace: e2e, flowId: leaf}\n")).await;
+    let root = server.trigger("root", Some("k"), json!({})).await.run_id();
+    eventually(PATIENCE, "two sleeping leaves", || async {
+        let leaves = server.runs_of("leaf").await;
+        (leaves.len() == 2 && leaves.iter().all(|run| run["status"] == "waiting")).then_some(())
+    })
+    .await;
+    server.control(&root, "cancel").await.ok();
+    server.until(&root, "cancelled").await;
+    for run in server.runs().await {
+        server.until(run["run_id"].as_str().expect("an id"), "cancelled").await;
+    }
+}
+
+#[tokio::test]
+async fn parents_with_the_same_key_of_a_sub_run_share_it() {
+    let (server, bank) = (Server::start().await, Bank::start().await);
+    let child = post("child", &bank.url("/hold/pay"), "") + "outputs:\n  - {id: code, type: INT, value: '{{ outputs.pay.code }}'}\n";
+    server.push(&child).await;
+    let parent = "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, idempotencyKey: 'order-{{ trigger.data.order }}'}\noutputs:\n  - {id: code, type: INT, value: '{{ outputs.sub.outputs.code }}'}\n";
+    server.push(&flow("parent", parent)).await;
+    let one = server.trigger("parent", None, json!({"order": 7})).await.run_id();
+    let two = server.trigger("parent", None, json!({"order": 7})).await.run_id();
+    bank.arrived("pay", 1).await;
+    bank.release("pay", 5);
+    for run in [&one, &two] {
+        assert_eq!(server.until(run, "completed").await["outputs"], json!({"code": 200}));
+    }
+    // A third one comes after the end and is given the same result.
+    let three = server.trigger_wait("parent", None, json!({"order": 7})).await;
+    assert_eq!(three.json["outputs"], json!({"code": 200}), "{}", three.text);
+    assert_eq!((server.runs_of("child").await.len(), bank.count("pay")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_flow_that_does_not_exist_fails_the_step() {
+    let server = Server::start().await;
+    server.push(&flow("parent", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: nope}\n")).await;
+    let run = server.trigger_wait("parent", None, json!({})).await;
+    assert_eq!(run.json["status"], "failed", "{}", run.text);
+    assert_eq!(server.run(&run.run_id()).await["error"]["step"], "sub");
+}
+
+#[tokio::test]
+async fn inputs_that_do_not_fit_the_child_fail_the_step_and_make_no_run() {
+    let server = Server::start().await;
+    server.push(&flow("child", "inputs:\n  - {id: n, type: INT}\ntasks:\n  - {id: say, type: log.Log, message: hi}\n")).await;
+    server.push(&flow("parent", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {n: many}}\n")).await;
+    let run = server.trigger_wait("parent", None, json!({})).await;
+    assert_eq!(run.json["status"], "failed", "{}", run.text);
+    assert!(server.runs_of("child").await.is_empty());
+}
+
+#[tokio::test]
+async fn recursion_ends_at_the_depth_limit() {
+    let server = Server::start().await;
+    let source = "inputs:\n  - {id: n, type: INT, defaults: 0}\ntasks:\n  - id: more\n    type: flow.If\n    condition: '{{ inputs.n < 100 }}'\n    then:\n      - {id: sub, type: flow.Subflow, namespace: e2e, flowId: deep, inputs: {n: '{{ inputs.n + 1 }}'}}\n";
+    server.push(&flow("deep", source)).await;
+    let run = server.trigger_wait("deep", None, json!({})).await;
+    assert_eq!(run.json["status"], "failed", "{}", run.text);
+    let count = server.runs_of("deep").await.len();
+    assert!((2..=17).contains(&count), "{count} runs");
+}
