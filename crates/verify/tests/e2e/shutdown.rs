@@ -10,12 +10,13 @@ async fn sigterm_waits_for_the_answer_of_an_effect_and_loses_nothing() {
     let after = bank.url("/naive/after");
     let source = post("a", &bank.url("/hold/pay"), "") + &format!("  - {{id: after, type: http.Request, method: POST, uri: '{after}'}}\n");
     server.push(&source).await;
+    server.push(&quick("other")).await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
     bank.arrived("pay", 1).await;
     server.terminate();
     // It takes no new work while it drains: it refuses, or no longer listens.
     eventually(PATIENCE, "new events are refused", || async {
-        match server.try_send(server.trigger_request("a", None, json!({}))).await {
+        match server.try_send(server.trigger_request("other", None, json!({}))).await {
             Ok(answer) => (answer.status == 503).then_some(()),
             Err(_) => Some(()),
         }
