@@ -69,7 +69,7 @@ async fn a_hundred_thousand_items_one_by_one() {
 async fn a_long_loop_survives_a_kill_in_its_middle() {
     let mut server = Server::start().await;
     server.push(&looped(1, "{id: item, type: log.Log, message: '{{ taskrun.value }}'}")).await;
-    let items: Vec<usize> = (0..20_000).collect();
+    let items: Vec<usize> = (0..8_000).collect();
     let run = server.trigger("each", None, json!({"items": items})).await.run_id();
     crate::harness::eventually(crate::harness::PATIENCE, "the loop is under way", || async {
         let logs = server.get(&format!("/v1/runs/{run}/logs?limit=1")).await.ok();

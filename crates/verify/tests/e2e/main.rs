@@ -15,6 +15,7 @@ mod crashes;
 mod decided;
 mod doubts;
 mod events;
+mod kill_loop;
 mod lanes;
 mod lanes_more;
 mod loops;

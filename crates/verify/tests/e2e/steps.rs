@@ -95,9 +95,8 @@ async fn key_value_pairs_are_shared_typed_and_expire() {
     server.put("/v1/kv/e2e/x", json!({"value": {"a": [1, 2]}})).await.ok();
     server.put("/v1/kv/e2e/x", json!({"value": 2, "overwrite": false})).await.refused(409, "exists");
     assert_eq!(server.get("/v1/kv/e2e/x").await.ok()["value"], json!({"a": [1, 2]}));
-    let began = Instant::now();
     server.put("/v1/kv/e2e/y", json!({"value": 1, "ttl": "PT1S"})).await.ok();
-    crate::harness::clock_reaches(began, Duration::from_millis(1_500)).await;
+    crate::harness::clock_reaches(Instant::now(), Duration::from_millis(1_200)).await;
     server.get("/v1/kv/e2e/y").await.refused(410, "expired");
     server.push(&flow("missing", "tasks:\n  - {id: get, type: kv.Get, key: nope}\n")).await;
     assert_eq!(server.trigger_wait("missing", None, json!({})).await.json["status"], "failed");

@@ -39,11 +39,11 @@ async fn f12_within_the_window_a_twin_is_a_replay_and_the_default_window_is_24_h
 #[tokio::test]
 async fn f13_after_the_window_the_key_starts_anew_and_the_window_too() {
     let server = Server::start().await;
-    server.push(&windowed("a", "PT2S")).await;
-    let began = Instant::now();
+    server.push(&windowed("a", "PT3S")).await;
     let first = server.trigger_wait("a", Some("k"), json!({})).await.run_id();
+    let received = Instant::now();
     let old = server.run(&first).await;
-    clock_reaches(began, Duration::from_millis(2_500)).await;
+    clock_reaches(received, Duration::from_millis(3_100)).await;
     let second = server.trigger("a", Some("k"), json!({})).await;
     assert!(!second.replayed());
     assert_ne!(second.run_id(), first);
@@ -81,11 +81,11 @@ async fn f15_a_key_does_not_expire_under_a_live_run_unless_the_flow_says_so() {
     let literal = post("literal", &bank.url("/hold/pay"), "") + "idempotency: {preset: trigger, window: PT1S, expire_live: true}\n";
     server.push(&safe).await;
     server.push(&literal).await;
-    let began = Instant::now();
     let one = server.trigger("safe", Some("k"), json!({})).await.run_id();
     let two = server.trigger("literal", Some("k"), json!({})).await.run_id();
+    let received = Instant::now();
     bank.arrived("pay", 2).await;
-    clock_reaches(began, Duration::from_millis(2_000)).await;
+    clock_reaches(received, Duration::from_millis(1_200)).await;
     let twin = server.trigger("safe", Some("k"), json!({})).await;
     assert!(twin.replayed());
     assert_eq!(twin.run_id(), one);
