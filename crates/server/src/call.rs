@@ -68,7 +68,7 @@ impl Call {
 
     /// The body as JSON of a known shape. An empty body is `{}`.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        check_json_type(&self.headers)?;
+        check_json_type(&self.headers, &self.body)?;
         let body: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
         json::parse_as(body, self.app.limits().json_depth_max)
     }
@@ -81,8 +81,9 @@ impl Call {
 /// Longest reason kept with a control.
 pub const WHY_CHARS_MAX: usize = 1_000;
 
-/// Accepts JSON types and no type at all; refuses what says it is something else.
-pub fn check_json_type(headers: &HeaderMap) -> Result<(), Problem> {
+/// Accepts JSON types, no type at all, and JSON under the type that `curl -d` sends unasked;
+/// refuses what says it is something else.
+pub fn check_json_type(headers: &HeaderMap, body: &[u8]) -> Result<(), Problem> {
     let refused = |given: &str| {
         Problem::new(Code::UnsupportedMediaType, format!("the content type `{given}` is not accepted here; send application/json in UTF-8"))
     };
@@ -90,7 +91,8 @@ pub fn check_json_type(headers: &HeaderMap) -> Result<(), Problem> {
     let text = value.to_str().map_err(|_| refused("(unreadable)"))?;
     let mut parts = text.split(';').map(str::trim);
     let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
-    let is_json = kind == "application/json" || kind == "text/json" || (kind.starts_with("application/") && kind.ends_with("+json"));
+    let from_curl = kind == "application/x-www-form-urlencoded" && body.trim_ascii_start().starts_with(b"{");
+    let is_json = from_curl || kind == "application/json" || kind == "text/json" || (kind.starts_with("application/") && kind.ends_with("+json"));
     let charset_ok = parts.all(|part| match part.split_once('=') {
         Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
             let value = value.trim().trim_matches('"');
@@ -160,9 +162,12 @@ mod tests {
         let verdict = |text: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(text));
-            check_json_type(&headers).is_ok()
+            check_json_type(&headers, b"a=1").is_ok()
         };
-        assert!(check_json_type(&HeaderMap::new()).is_ok());
+        assert!(check_json_type(&HeaderMap::new(), b"").is_ok());
+        let mut curl = HeaderMap::new();
+        curl.insert(CONTENT_TYPE, axum::http::HeaderValue::from_static("application/x-www-form-urlencoded"));
+        assert!(check_json_type(&curl, b" {\"data\":{}}").is_ok(), "curl -d without a header is common");
         for good in ["application/json", "Application/JSON; charset=UTF-8", "application/cloudevents+json", "application/json;charset=\"utf-8\""] {
             assert!(verdict(good), "{good}");
         }

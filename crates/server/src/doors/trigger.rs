@@ -20,7 +20,7 @@ use serde_json::{Map, Value as Json, json};
 pub async fn post(call: Call) -> Answer {
     let key = event::header_key(&call.headers)?;
     let wait = event::prefer_wait(&call.headers, call.app.limits().prefer_wait_ms_max);
-    check_json_type(&call.headers)?;
+    check_json_type(&call.headers, &call.body)?;
     let data = data(&call.body, call.app.limits().json_depth_max)?;
     let who = call.principal()?;
     let flow = call.app.engine().resolve_flow(&who.workspace, call.param("id")?)?;
