@@ -68,7 +68,11 @@ async fn each_role_may_do_its_part_and_no_more() {
     let viewer = server.token(made["token"].as_str().expect("a token"));
     for path in ["", "/journal", "/logs"] {
         let answer = viewer.get(&format!("/v1/runs/{run}{path}")).await;
-        assert!(answer.status == 200 && !answer.text.contains("4111") && !answer.text.contains("hello"), "{}", answer.text);
+        assert!(
+            answer.status == 200 && !answer.text.contains("4111") && !answer.text.contains("hello"),
+            "{}",
+            answer.text
+        );
     }
     assert!(admin.get(&format!("/v1/runs/{run}/journal")).await.text.contains("4111"));
 }
@@ -131,7 +135,8 @@ async fn dev_is_refused_where_others_can_reach_it() {
     let mut command = server.command();
     command.args(["serve", "--dev", "--listen", "0.0.0.0:0", "--store", "sqlite:elsewhere/semel.db"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = tokio::task::spawn_blocking(move || command.output().expect("the binary runs")).await.expect("no panic");
+    let output =
+        tokio::task::spawn_blocking(move || command.output().expect("the binary runs")).await.expect("no panic");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(!server.path("elsewhere").exists(), "nothing is made before the refusal");
 }
@@ -154,6 +159,7 @@ async fn the_command_line_finds_its_token_and_says_what_is_wrong() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let mut command = server.command();
     command.args(["run", "list", "--server", "http://127.0.0.1:9"]);
-    let output = tokio::task::spawn_blocking(move || command.output().expect("the binary runs")).await.expect("no panic");
+    let output =
+        tokio::task::spawn_blocking(move || command.output().expect("the binary runs")).await.expect("no panic");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
 }

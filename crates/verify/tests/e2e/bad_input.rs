@@ -8,9 +8,14 @@ use serde_json::{Value as Json, json};
 fn diagnosed(answer: &Answer, code: &str) {
     answer.refused(422, "flow_invalid");
     let errors = answer.json["errors"].as_array().expect("errors");
-    let found = errors.iter().find(|error| error["code"] == code).unwrap_or_else(|| panic!("no {code}: {}", answer.text));
+    let found =
+        errors.iter().find(|error| error["code"] == code).unwrap_or_else(|| panic!("no {code}: {}", answer.text));
     assert!(found["line"].as_u64().is_some_and(|line| line > 0) && found["column"].as_u64().is_some(), "{found}");
-    assert!(answer.json["rendered"].as_str().is_some_and(|text| text.contains(code) || text.contains("error")), "{}", answer.text);
+    assert!(
+        answer.json["rendered"].as_str().is_some_and(|text| text.contains(code) || text.contains("error")),
+        "{}",
+        answer.text
+    );
 }
 
 #[tokio::test]
@@ -39,7 +44,9 @@ async fn a_suggestion_leads_out_of_a_mistake() {
 #[tokio::test]
 async fn a_cycle_of_sub_flows_is_refused_when_it_closes() {
     let server = Server::start().await;
-    let calls = |id: &str, other: &str| flow(id, &format!("tasks:\n  - {{id: x, type: flow.Subflow, namespace: e2e, flowId: {other}}}\n"));
+    let calls = |id: &str, other: &str| {
+        flow(id, &format!("tasks:\n  - {{id: x, type: flow.Subflow, namespace: e2e, flowId: {other}}}\n"))
+    };
     server.push(&quick("c")).await;
     server.push(&calls("b", "c")).await;
     server.push(&calls("a", "b")).await;
@@ -55,7 +62,13 @@ async fn bodies_that_cannot_be_read_are_refused() {
     server.push(&quick("a")).await;
     let before = server.stored().await;
     let path = "/v1/workflows/a/trigger";
-    let send = |body: Vec<u8>| server.request(Method::POST, path).header("content-type", "application/json").header("idempotency-key", "k").body(body);
+    let send = |body: Vec<u8>| {
+        server
+            .request(Method::POST, path)
+            .header("content-type", "application/json")
+            .header("idempotency-key", "k")
+            .body(body)
+    };
     server.send(send(b"{\"data\": {".to_vec())).await.refused(400, "body_not_json");
     server.send(send(b"[]".to_vec())).await.refused(400, "body_invalid");
     server.send(send(b"{\"data\": {\"x\": \"\xff\xfe\"}}".to_vec())).await.refused(400, "body_not_utf8");
@@ -77,7 +90,8 @@ async fn a_body_of_ten_megabytes_is_refused() {
     server.push(&quick("a")).await;
     let before = server.stored().await;
     let body = format!("{{\"data\":{{\"x\":\"{}\"}}}}", "a".repeat(10 * 1024 * 1024));
-    let request = server.request(Method::POST, "/v1/workflows/a/trigger").header("content-type", "application/json").body(body);
+    let request =
+        server.request(Method::POST, "/v1/workflows/a/trigger").header("content-type", "application/json").body(body);
     // The server may hang up while the body is still being sent; a refusal that arrives must be the right one.
     if let Ok(answer) = server.try_send(request).await {
         answer.refused(413, "body_too_large");
@@ -98,7 +112,10 @@ async fn keys_that_are_wrong_are_refused() {
     let two = server.trigger_request("a", Some("one"), json!({})).header("idempotency-key", "two");
     server.send(two).await.refused(400, "key_repeated");
     let header = reqwest::header::HeaderValue::from_bytes(b"\xff\xfe").expect("a value");
-    server.send(server.trigger_request("a", None, json!({})).header("idempotency-key", header)).await.refused(400, "key_not_utf8");
+    server
+        .send(server.trigger_request("a", None, json!({})).header("idempotency-key", header))
+        .await
+        .refused(400, "key_not_utf8");
     assert_eq!(server.stored().await, before);
 }
 
@@ -110,7 +127,8 @@ async fn inputs_that_do_not_fit_are_named() {
     let before = server.stored().await;
     let bad = server.trigger("a", Some("k"), json!({"kind": "huge", "at": "soon", "tags": ["x"]})).await;
     bad.refused(422, "input_invalid");
-    let fields: Vec<&str> = bad.json["errors"].as_array().expect("errors").iter().filter_map(|error| error["field"].as_str()).collect();
+    let fields: Vec<&str> =
+        bad.json["errors"].as_array().expect("errors").iter().filter_map(|error| error["field"].as_str()).collect();
     for field in ["order", "kind", "at", "tags"] {
         assert!(fields.iter().any(|found| found.starts_with(field)), "{field}: {}", bad.text);
     }

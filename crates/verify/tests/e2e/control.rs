@@ -5,7 +5,8 @@ use serde_json::json;
 
 /// Three POSTs; the second fails `failures` times, the third waits for the test.
 fn three(bank: &Bank, failures: u32) -> String {
-    let (one, two, tri) = (bank.url("/naive/one"), bank.url(&format!("/flaky/{failures}/two")), bank.url("/naive/three"));
+    let (one, two, tri) =
+        (bank.url("/naive/one"), bank.url(&format!("/flaky/{failures}/two")), bank.url("/naive/three"));
     flow(
         "a",
         &format!(
@@ -78,7 +79,9 @@ async fn a_paused_run_starts_nothing_new_until_it_is_resumed_even_across_a_kill(
 async fn cancel_waits_for_what_is_in_flight_and_starts_nothing_after_it() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     let (one, two, end) = (bank.url("/hold/one"), bank.url("/naive/two"), bank.url("/naive/end"));
-    let source = format!("tasks:\n  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}\n  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\nfinally:\n  - {{id: end, type: http.Request, method: POST, uri: '{end}'}}\n");
+    let source = format!(
+        "tasks:\n  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}\n  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\nfinally:\n  - {{id: end, type: http.Request, method: POST, uri: '{end}'}}\n"
+    );
     server.push(&flow("a", &source)).await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
     bank.arrived("one", 1).await;
@@ -120,7 +123,10 @@ async fn live_runs_are_neither_deleted_nor_erased_and_their_keys_not_released() 
     bank.arrived("pay", 1).await;
     server.delete(&format!("/v1/runs/{run}")).await.refused(409, "run_live");
     server.post(&format!("/v1/runs/{run}/erase"), json!({})).await.refused(409, "run_live");
-    server.post("/v1/keys/release", json!({"workflow_id": "e2e:a", "key": "k", "why": "?"})).await.refused(409, "run_live");
+    server
+        .post("/v1/keys/release", json!({"workflow_id": "e2e:a", "key": "k", "why": "?"}))
+        .await
+        .refused(409, "run_live");
     bank.release("pay", 1);
     server.until(&run, "completed").await;
 }
@@ -128,7 +134,10 @@ async fn live_runs_are_neither_deleted_nor_erased_and_their_keys_not_released() 
 #[tokio::test]
 async fn a_run_keeps_the_revision_it_started_with() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
-    let source = |text: &str| post("a", &bank.url("/hold/pay"), "effect: keyed") + &format!("  - {{id: say, type: log.Log, message: {text}}}\n");
+    let source = |text: &str| {
+        post("a", &bank.url("/hold/pay"), "effect: keyed")
+            + &format!("  - {{id: say, type: log.Log, message: {text}}}\n")
+    };
     server.push(&source("old")).await;
     let run = server.trigger("a", None, json!({})).await.run_id();
     bank.arrived("pay", 1).await;
@@ -138,5 +147,8 @@ async fn a_run_keeps_the_revision_it_started_with() {
     assert_eq!(server.until(&run, "completed").await["revision"], 1);
     assert_eq!(server.log_lines(&run).await, ["old"]);
     let next = server.trigger_wait("a", None, json!({})).await.run_id();
-    assert_eq!((server.log_lines(&next).await, &server.run(&next).await["revision"]), (vec!["new".to_owned()], &json!(2)));
+    assert_eq!(
+        (server.log_lines(&next).await, &server.run(&next).await["revision"]),
+        (vec!["new".to_owned()], &json!(2))
+    );
 }

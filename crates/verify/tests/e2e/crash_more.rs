@@ -7,7 +7,12 @@ use std::time::Instant;
 #[tokio::test]
 async fn a_sleep_goes_on_across_a_kill_and_ends_on_time() {
     let mut server = Server::start().await;
-    server.push(&flow("a", "tasks:\n  - {id: nap, type: flow.Sleep, duration: PT4S}\n  - {id: say, type: log.Log, message: awake}\n")).await;
+    server
+        .push(&flow(
+            "a",
+            "tasks:\n  - {id: nap, type: flow.Sleep, duration: PT4S}\n  - {id: say, type: log.Log, message: awake}\n",
+        ))
+        .await;
     let began = Instant::now();
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
     server.until(&run, "waiting").await;
@@ -59,9 +64,12 @@ async fn parallel_branches_each_know_what_they_had_done() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     let branch = |name: &str| {
         let (naive, held) = (bank.url(&format!("/naive/{name}-1")), bank.url(&format!("/hold/{name}-2")));
-        format!("      - id: {name}\n        type: flow.Sequential\n        tasks:\n          - {{id: {name}_1, type: http.Request, method: POST, uri: '{naive}'}}\n          - {{id: {name}_2, type: http.Request, method: POST, uri: '{held}', effect: keyed}}\n")
+        format!(
+            "      - id: {name}\n        type: flow.Sequential\n        tasks:\n          - {{id: {name}_1, type: http.Request, method: POST, uri: '{naive}'}}\n          - {{id: {name}_2, type: http.Request, method: POST, uri: '{held}', effect: keyed}}\n"
+        )
     };
-    let source = format!("tasks:\n  - id: both\n    type: flow.Parallel\n    tasks:\n{}{}", branch("left"), branch("right"));
+    let source =
+        format!("tasks:\n  - id: both\n    type: flow.Parallel\n    tasks:\n{}{}", branch("left"), branch("right"));
     server.push(&flow("a", &source)).await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
     bank.arrived("left-2", 1).await;
@@ -78,7 +86,8 @@ async fn parallel_branches_each_know_what_they_had_done() {
 #[tokio::test]
 async fn a_sub_run_and_its_parent_both_go_on() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
-    let child = post("child", &bank.url("/hold/pay"), "effect: keyed") + "outputs:\n  - {id: code, type: INT, value: '{{ outputs.pay.code }}'}\n";
+    let child = post("child", &bank.url("/hold/pay"), "effect: keyed")
+        + "outputs:\n  - {id: code, type: INT, value: '{{ outputs.pay.code }}'}\n";
     server.push(&child).await;
     let after = bank.url("/naive/after");
     let before = bank.url("/naive/before");
@@ -100,7 +109,9 @@ async fn a_sub_run_and_its_parent_both_go_on() {
 async fn a_lanes_holder_and_its_queue_survive() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     let url = bank.url("/hold/job-{{ trigger.data.n }}");
-    let source = format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\nlane: {{busy: queue}}\n");
+    let source = format!(
+        "tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\nlane: {{busy: queue}}\n"
+    );
     server.push(&flow("a", &source)).await;
     let mut runs = Vec::new();
     for number in 1..=3 {
@@ -129,7 +140,8 @@ async fn every_acknowledged_event_is_there_after_a_kill_in_the_middle_of_a_burst
     server.push(&flow("a", "tasks:\n  - {id: say, type: log.Log, message: hi}\n")).await;
     let calls: Vec<_> = (0..200)
         .map(|number| {
-            let (api, request) = ((*server).clone(), server.trigger_request("a", Some(&format!("k{number}")), json!({})));
+            let (api, request) =
+                ((*server).clone(), server.trigger_request("a", Some(&format!("k{number}")), json!({})));
             tokio::spawn(async move { (number, api.try_send(request).await) })
         })
         .collect();

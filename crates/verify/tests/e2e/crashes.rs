@@ -55,7 +55,8 @@ async fn a_naked_call_that_was_cut_off_holds_the_run() {
     assert_eq!(server.run(&run).await["status"], "held");
     server.delete(&format!("/v1/runs/{run}")).await.refused(409, "doubt_open");
     // The verdict does, through the command line.
-    let shown = server.cli_json(&["run", "verdict", &run, "--done", r#"{"code": 200}"#, "--why", "the bank shows it"]).await;
+    let shown =
+        server.cli_json(&["run", "verdict", &run, "--done", r#"{"code": 200}"#, "--why", "the bank shows it"]).await;
     assert_eq!(shown["run_id"], run.as_str());
     server.until(&run, "completed").await;
     assert_eq!(counts(&bank), [1, 1, 1, 1, 1]);
@@ -125,7 +126,12 @@ async fn a_read_and_a_repeatable_call_are_simply_repeated() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     for (name, method) in [("read", "GET"), ("put", "PUT")] {
         let url = bank.url(&format!("/hold/{name}"));
-        server.push(&flow(name, &format!("tasks:\n  - {{id: call, type: http.Request, method: {method}, uri: '{url}'}}\n"))).await;
+        server
+            .push(&flow(
+                name,
+                &format!("tasks:\n  - {{id: call, type: http.Request, method: {method}, uri: '{url}'}}\n"),
+            ))
+            .await;
         let run = server.trigger(name, Some("k"), json!({})).await.run_id();
         bank.arrived(name, 1).await;
         server.restart().await;

@@ -99,7 +99,8 @@ async fn ids_find_their_flow_or_say_why_not() {
 #[tokio::test]
 async fn who_waits_gets_the_outputs_and_so_does_the_twin() {
     let (server, bank) = (Server::start().await, Bank::start().await);
-    let source = post("a", &bank.url("/hold/pay"), "") + "outputs:\n  - {id: code, type: INT, value: '{{ outputs.pay.code }}'}\n";
+    let source = post("a", &bank.url("/hold/pay"), "")
+        + "outputs:\n  - {id: code, type: INT, value: '{{ outputs.pay.code }}'}\n";
     server.push(&source).await;
     let both = async {
         tokio::join!(server.trigger_wait("a", Some("k"), json!({})), async {
@@ -152,7 +153,10 @@ async fn an_erased_runs_key_stays_spent() {
     assert_eq!(server.post(&format!("/v1/runs/{run}/erase"), json!({})).await.status, 204);
     server.trigger("a", Some("k"), json!({"name": "Ariadne-7"})).await.refused(410, "erased");
     let shown = server.run(&run).await;
-    assert_eq!((&shown["erased"], &shown["inputs"], &shown["status"]), (&json!(true), &json!(null), &json!("completed")));
+    assert_eq!(
+        (&shown["erased"], &shown["inputs"], &shown["status"]),
+        (&json!(true), &json!(null), &json!("completed"))
+    );
     for path in ["journal", "logs"] {
         let answer = server.get(&format!("/v1/runs/{run}/{path}")).await;
         assert!(!answer.text.contains("Ariadne"), "{}", answer.text);

@@ -20,7 +20,10 @@ async fn a_lost_answer_fails_a_naked_step_and_leaves_it_in_doubt() {
     server.control(&run, "restart").await.refused(409, "not_possible");
     server.control(&run, "replay").await.refused(409, "not_possible");
     server.delete(&format!("/v1/runs/{run}")).await.refused(409, "doubt_open");
-    server.post("/v1/keys/release", json!({"workflow_id": "e2e:a", "key": "k", "why": "?"})).await.refused(409, "doubt_open");
+    server
+        .post("/v1/keys/release", json!({"workflow_id": "e2e:a", "key": "k", "why": "?"}))
+        .await
+        .refused(409, "doubt_open");
     assert!(server.trigger("a", Some("k"), json!({})).await.replayed());
     assert_eq!(bank.count("pay"), 1);
 }
@@ -29,7 +32,8 @@ async fn a_lost_answer_fails_a_naked_step_and_leaves_it_in_doubt() {
 async fn the_errors_of_the_flow_run_although_the_effect_is_in_doubt() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     let alarm = bank.url("/naive/alarm");
-    let source = post("a", &bank.cut_url("pay"), "") + &format!("errors:\n  - {{id: alarm, type: http.Request, method: POST, uri: '{alarm}'}}\n");
+    let source = post("a", &bank.cut_url("pay"), "")
+        + &format!("errors:\n  - {{id: alarm, type: http.Request, method: POST, uri: '{alarm}'}}\n");
     server.push(&source).await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
     let ended = server.until(&run, "held").await;
@@ -53,7 +57,10 @@ async fn an_answer_that_came_is_an_outcome_even_if_it_is_an_error() {
     server.push(&post("a", &bank.url("/status/500/pay"), "")).await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
     let ended = server.until(&run, "failed").await;
-    assert_eq!((&ended["open_doubts"], &ended["error"]["code"], &ended["error"]["step"]), (&json!(0), &json!("http_status"), &json!("pay")));
+    assert_eq!(
+        (&ended["open_doubts"], &ended["error"]["code"], &ended["error"]["step"]),
+        (&json!(0), &json!("http_status"), &json!("pay"))
+    );
     assert_eq!(server.all(&format!("/v1/runs/{run}/steps")).await[0]["state"], "failed_clean");
 }
 
@@ -86,7 +93,8 @@ async fn a_doubt_of_a_sub_run_holds_the_claim_of_its_root() {
 async fn a_child_that_failed_with_a_doubt_keeps_the_roots_claim_held_after_the_roots_end() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     server.push(&post("child", &bank.cut_url("pay"), "")).await;
-    let block = "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child}\nidempotency: {preset: semel}\n";
+    let block =
+        "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child}\nidempotency: {preset: semel}\n";
     server.push(&flow("a", block)).await;
     let root = server.trigger("a", Some("k"), json!({})).await.run_id();
     server.until(&root, "held").await;

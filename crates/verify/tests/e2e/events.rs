@@ -27,7 +27,11 @@ async fn following_a_run_shows_each_change_and_its_end() {
     tokio::time::timeout(PATIENCE, read).await.expect("the stream ends with the run");
     let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
     assert!(names.len() >= 3 && names.last() == Some(&"end"), "{text}");
-    let pictures: Vec<Json> = text.lines().filter_map(|line| line.strip_prefix("data: ")).filter_map(|data| serde_json::from_str(data).ok()).collect();
+    let pictures: Vec<Json> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .filter_map(|data| serde_json::from_str(data).ok())
+        .collect();
     let statuses: Vec<&str> = pictures.iter().filter_map(|run| run["status"].as_str()).collect();
     assert_eq!((statuses.first(), statuses.last()), (Some(&"running"), Some(&"completed")));
     // Following what has ended shows it once and ends.
@@ -57,7 +61,13 @@ async fn lists_have_filters_and_cursors() {
     let mut cursor = String::new();
     loop {
         let page = server.get(&format!("/v1/runs?limit=3{cursor}")).await.ok();
-        seen.extend(page["items"].as_array().expect("items").iter().map(|run| run["run_id"].as_str().expect("an id").to_owned()));
+        seen.extend(
+            page["items"]
+                .as_array()
+                .expect("items")
+                .iter()
+                .map(|run| run["run_id"].as_str().expect("an id").to_owned()),
+        );
         match page["next_cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,

@@ -14,17 +14,26 @@ fn parent(bank: &Bank) -> String {
     let each = bank.url("/dedupe/each-{{ trigger.data.n }}-{{ taskrun.value }}");
     let tasks = [
         format!("  - {{id: keyed, type: http.Request, method: POST, uri: '{keyed}', effect: keyed}}"),
-        "  - {id: seen, type: kv.Set, key: 'seen-{{ trigger.data.n }}', value: '{{ run.id }}', overwrite: false}".to_owned(),
+        "  - {id: seen, type: kv.Set, key: 'seen-{{ trigger.data.n }}', value: '{{ run.id }}', overwrite: false}"
+            .to_owned(),
         format!("  - {{id: naked, type: http.Request, method: POST, uri: '{naked}'}}"),
-        format!("  - id: each\n    type: flow.ForEach\n    values: [x, y]\n    concurrencyLimit: 2\n    tasks:\n      - {{id: one, type: http.Request, method: POST, uri: '{each}', effect: keyed}}"),
-        "  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {n: '{{ trigger.data.n }}'}}".to_owned(),
+        format!(
+            "  - id: each\n    type: flow.ForEach\n    values: [x, y]\n    concurrencyLimit: 2\n    tasks:\n      - {{id: one, type: http.Request, method: POST, uri: '{each}', effect: keyed}}"
+        ),
+        "  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {n: '{{ trigger.data.n }}'}}"
+            .to_owned(),
     ];
     flow("parent", &format!("tasks:\n{}\nlane: {{limit: 12, busy: queue}}\n", tasks.join("\n")))
 }
 
 fn child(bank: &Bank) -> String {
     let url = bank.url("/dedupe/child-{{ inputs.n }}");
-    flow("child", &format!("inputs:\n  - {{id: n, type: STRING}}\ntasks:\n  - {{id: pay, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\n"))
+    flow(
+        "child",
+        &format!(
+            "inputs:\n  - {{id: n, type: STRING}}\ntasks:\n  - {{id: pay, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\n"
+        ),
+    )
 }
 
 /// Sends one event until it is acknowledged, as a provider does; remembers what was promised.
@@ -92,7 +101,12 @@ async fn whatever_moment_the_process_dies_each_event_has_one_run_and_each_effect
     assert!(unhappy.is_empty(), "{unhappy:?}");
     let mut wire = 0;
     for number in 0..EVENTS {
-        for name in [format!("keyed-{number}"), format!("each-{number}-x"), format!("each-{number}-y"), format!("child-{number}")] {
+        for name in [
+            format!("keyed-{number}"),
+            format!("each-{number}-x"),
+            format!("each-{number}-y"),
+            format!("child-{number}"),
+        ] {
             let keys = bank.keys(&name);
             assert_eq!(bank.applied(&name), 1, "{name}: {keys:?}");
             wire += keys.len() - 1;
@@ -101,5 +115,8 @@ async fn whatever_moment_the_process_dies_each_event_has_one_run_and_each_effect
         assert_eq!((bank.count(&naked), bank.applied(&naked)), (1, 1), "{naked}");
         assert_eq!(server.get(&format!("/v1/kv/e2e/seen-{number}")).await.ok()["value"], promised[&number].as_str());
     }
-    eprintln!("{KILLS} kills, {EVENTS} events, {} doubts judged, {wire} keyed calls reached the wire again", doubts + late.get());
+    eprintln!(
+        "{KILLS} kills, {EVENTS} events, {} doubts judged, {wire} keyed calls reached the wire again",
+        doubts + late.get()
+    );
 }

@@ -6,12 +6,20 @@ use serde_json::json;
 /// A flow whose runs hold their lane until the bank lets go of `job-N`.
 fn laned(id: &str, bank: &Bank, lane: &str) -> String {
     let url = bank.url("/hold/job-{{ trigger.data.n }}");
-    flow(id, &format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\n{lane}\n"))
+    flow(
+        id,
+        &format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\n{lane}\n"),
+    )
 }
 
 /// A flow whose runs hold their lane with a sleep, so that nothing is in flight.
 fn sleepy(id: &str, lane: &str) -> String {
-    flow(id, &format!("tasks:\n  - {{id: nap, type: flow.Sleep, duration: PT1M}}\n  - {{id: say, type: log.Log, message: '{{{{ trigger.data.n }}}}'}}\n{lane}\n"))
+    flow(
+        id,
+        &format!(
+            "tasks:\n  - {{id: nap, type: flow.Sleep, duration: PT1M}}\n  - {{id: say, type: log.Log, message: '{{{{ trigger.data.n }}}}'}}\n{lane}\n"
+        ),
+    )
 }
 
 #[tokio::test]

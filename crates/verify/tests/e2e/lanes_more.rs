@@ -5,7 +5,10 @@ use serde_json::json;
 
 fn laned(id: &str, bank: &Bank, lane: &str) -> String {
     let url = bank.url("/hold/job-{{ trigger.data.n }}");
-    flow(id, &format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\n{lane}\n"))
+    flow(
+        id,
+        &format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\n{lane}\n"),
+    )
 }
 
 #[tokio::test]
@@ -30,7 +33,9 @@ async fn kestras_concurrency_queue_cancel_and_fail() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     for (name, behavior, status) in [("q", "QUEUE", "queued"), ("c", "CANCEL", "cancelled"), ("f", "FAIL", "failed")] {
         let url = bank.url(&format!("/hold/{name}-{{{{ trigger.data.n }}}}"));
-        let source = format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\nconcurrency: {{limit: 1, behavior: {behavior}}}\n");
+        let source = format!(
+            "tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\nconcurrency: {{limit: 1, behavior: {behavior}}}\n"
+        );
         server.push(&flow(name, &source)).await;
         let first = server.trigger(name, Some("k1"), json!({"n": 1})).await.run_id();
         bank.arrived(&format!("{name}-1"), 1).await;
@@ -86,7 +91,9 @@ async fn a_cancelled_run_leaves_the_queue() {
 async fn a_held_run_keeps_its_lane() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     let url = bank.url("/hold/job-{{ trigger.data.n }}");
-    let naked = |lane: &str| format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}'}}\nlane: {{busy: {lane}}}\n");
+    let naked = |lane: &str| {
+        format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}'}}\nlane: {{busy: {lane}}}\n")
+    };
     server.push(&flow("q", &naked("queue"))).await;
     let first = server.trigger("q", None, json!({"n": 1})).await.run_id();
     let second = server.trigger("q", None, json!({"n": 2})).await.run_id();
@@ -105,7 +112,8 @@ async fn a_held_run_keeps_its_lane() {
 async fn a_lane_whose_holder_is_held_is_not_replaced() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     let url = bank.url("/hold/job-{{ trigger.data.n }}");
-    let source = format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}'}}\nlane: {{busy: replace}}\n");
+    let source =
+        format!("tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}'}}\nlane: {{busy: replace}}\n");
     server.push(&flow("a", &source)).await;
     let first = server.trigger("a", Some("k1"), json!({"n": 1})).await.run_id();
     bank.arrived("job-1", 1).await;

@@ -10,7 +10,12 @@ const MEMORY_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 fn looped(limit: u32, inner: &str) -> String {
     let head = "inputs:\n  - {id: items, type: ARRAY, itemType: INT}\ntasks:\n";
-    flow("each", &format!("{head}  - id: each\n    type: flow.ForEach\n    values: '{{{{ inputs.items }}}}'\n    concurrencyLimit: {limit}\n    tasks:\n      - {inner}\n"))
+    flow(
+        "each",
+        &format!(
+            "{head}  - id: each\n    type: flow.ForEach\n    values: '{{{{ inputs.items }}}}'\n    concurrencyLimit: {limit}\n    tasks:\n      - {inner}\n"
+        ),
+    )
 }
 
 async fn finished(server: &Server, count: usize) -> (Json, Duration) {
@@ -23,10 +28,13 @@ async fn finished(server: &Server, count: usize) -> (Json, Duration) {
 
 /// Events of a run by name, read from the store's file: over HTTP it would take hundreds of pages.
 fn events(server: &Server, run: &Json) -> (usize, BTreeMap<String, usize>) {
-    let file = rusqlite::Connection::open_with_flags(server.store(), rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).expect("the store");
+    let file = rusqlite::Connection::open_with_flags(server.store(), rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .expect("the store");
     let id = run["run_id"].as_str().expect("an id").replace('-', "");
-    let mut rows = file.prepare("SELECT events FROM journal WHERE lower(hex(run)) = ?1 ORDER BY seq").expect("a journal");
-    let rows: Vec<Vec<u8>> = rows.query_map([id], |row| row.get(0)).expect("rows").map(|row| row.expect("a row")).collect();
+    let mut rows =
+        file.prepare("SELECT events FROM journal WHERE lower(hex(run)) = ?1 ORDER BY seq").expect("a journal");
+    let rows: Vec<Vec<u8>> =
+        rows.query_map([id], |row| row.get(0)).expect("rows").map(|row| row.expect("a row")).collect();
     let mut names = BTreeMap::new();
     for row in &rows {
         let events: Json = serde_json::from_slice(row).expect("events");
@@ -89,7 +97,12 @@ async fn a_long_loop_survives_a_kill_in_its_middle() {
 async fn effects_in_a_loop_respect_the_limit_and_happen_once_each() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     let url = bank.url("/hold/gate");
-    server.push(&looped(3, &format!("{{id: item, type: http.Request, method: POST, uri: '{url}', body: '{{{{ taskrun.value }}}}'}}"))).await;
+    server
+        .push(&looped(
+            3,
+            &format!("{{id: item, type: http.Request, method: POST, uri: '{url}', body: '{{{{ taskrun.value }}}}'}}"),
+        ))
+        .await;
     let run = server.trigger("each", None, json!({"items": [0, 1, 2, 3, 4, 5, 6, 7]})).await.run_id();
     bank.arrived("gate", 3).await;
     let open = server.run(&run).await["open_intents"].clone();

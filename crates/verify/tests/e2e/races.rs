@@ -43,7 +43,8 @@ async fn of_1000_racing_first_calls_one_starts() {
 async fn two_hundred_different_keys_at_once_are_two_hundred_runs() {
     let server = Server::start().await;
     server.push(&quick("a")).await;
-    let answers = together(&server, 200, |number| server.trigger_request("a", Some(&format!("k{number}")), json!({}))).await;
+    let answers =
+        together(&server, 200, |number| server.trigger_request("a", Some(&format!("k{number}")), json!({}))).await;
     assert!(answers.iter().all(|answer| !answer.replayed()));
     let runs: BTreeSet<String> = answers.iter().map(Answer::run_id).collect();
     assert_eq!(runs.len(), 200);
@@ -77,7 +78,9 @@ async fn racing_webhooks_of_one_event_make_one_run() {
     let runs: BTreeSet<String> = answers.iter().map(Answer::run_id).collect();
     assert_eq!((runs.len(), answers.iter().filter(|answer| !answer.replayed()).count()), (1, 1));
     // Different events through the same webhook stay apart.
-    let call = |number| server.request(reqwest::Method::POST, "/v1/webhooks/e2e/a/abc").json(&json!({"id": format!("evt_x{number}")}));
+    let call = |number| {
+        server.request(reqwest::Method::POST, "/v1/webhooks/e2e/a/abc").json(&json!({"id": format!("evt_x{number}")}))
+    };
     let others = together(&server, 50, call).await;
     assert!(others.iter().all(|answer| !answer.replayed()));
 }
@@ -105,7 +108,8 @@ async fn kv_set_without_overwrite_has_one_winner() {
     server.push(&flow("a", source)).await;
     let call = |_| server.trigger_request("a", None, json!({})).header("prefer", "wait=30");
     let answers = together(&server, 20, call).await;
-    let won: Vec<String> = answers.iter().filter(|answer| answer.json["status"] == "completed").map(Answer::run_id).collect();
+    let won: Vec<String> =
+        answers.iter().filter(|answer| answer.json["status"] == "completed").map(Answer::run_id).collect();
     assert_eq!(won.len(), 1, "{:?}", answers.iter().map(|answer| &answer.text).collect::<Vec<_>>());
     assert_eq!(answers.iter().filter(|answer| answer.json["status"] == "failed").count(), 19);
     assert_eq!(server.get("/v1/kv/e2e/seat").await.ok()["value"], won[0].as_str());

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 fn every_second(more: &str) -> String {
-    let trigger = format!("triggers:\n  - {{id: tick, type: trigger.Schedule, cron: '* * * * * *', withSeconds: true{more}}}\n");
+    let trigger =
+        format!("triggers:\n  - {{id: tick, type: trigger.Schedule, cron: '* * * * * *', withSeconds: true{more}}}\n");
     flow("a", &format!("tasks:\n  - {{id: say, type: log.Log, message: '{{{{ trigger.date }}}}'}}\n{trigger}"))
 }
 
@@ -75,9 +76,8 @@ fn now_ms() -> i64 {
 /// The nominal instant of a tick, which its key names.
 fn instant(run: &Json) -> i64 {
     let key = run["key"].as_str().unwrap_or_default();
-    let part = key.split(|c: char| c == ' ' || c == '@' || c == '|').find_map(semel_core::Millis::parse_rfc3339);
-    let digits = || key.rsplit(|c: char| !c.is_ascii_digit()).find_map(|text| text.parse::<i64>().ok()).filter(|ms| *ms > 1_000_000_000_000);
-    part.map(|at| at.0).or_else(digits).unwrap_or_else(|| panic!("no instant in {key}"))
+    let at = key.strip_prefix("tick ").and_then(semel_core::Millis::parse_rfc3339);
+    at.unwrap_or_else(|| panic!("no instant in {key}")).0
 }
 
 #[tokio::test]

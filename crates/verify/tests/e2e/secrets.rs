@@ -32,8 +32,12 @@ fn leaks(server: &Server) -> Vec<String> {
 
 async fn canary_server() -> Server {
     let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, FROM_ENVIRONMENT);
-    let server = Server::with(Options::default().env("SECRET_FROM_ENV", &encoded).env("SEMEL_LOG_LEVEL", "trace")).await;
-    assert_eq!(server.put("/v1/secrets/STORED", json!({"value": STORED})).await.ok(), json!({"name": "STORED", "version": 1}));
+    let server =
+        Server::with(Options::default().env("SECRET_FROM_ENV", &encoded).env("SEMEL_LOG_LEVEL", "trace")).await;
+    assert_eq!(
+        server.put("/v1/secrets/STORED", json!({"value": STORED})).await.ok(),
+        json!({"name": "STORED", "version": 1})
+    );
     server
 }
 
@@ -42,7 +46,9 @@ async fn look_everywhere(server: &Server, run: &str) {
     for path in ["", "/journal", "/logs", "/steps", "/children", "/replays"] {
         server.get(&format!("/v1/runs/{run}{path}")).await.ok();
     }
-    for path in ["/v1/runs", "/v1/keys", "/v1/decisions", "/v1/secrets", "/v1/refusals", "/metrics", "/v1/workflows/e2e:a"] {
+    for path in
+        ["/v1/runs", "/v1/keys", "/v1/decisions", "/v1/secrets", "/v1/refusals", "/metrics", "/v1/workflows/e2e:a"]
+    {
         server.get(path).await;
     }
 }

@@ -8,7 +8,8 @@ use std::process::Stdio;
 async fn sigterm_waits_for_the_answer_of_an_effect_and_loses_nothing() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     let after = bank.url("/naive/after");
-    let source = post("a", &bank.url("/hold/pay"), "") + &format!("  - {{id: after, type: http.Request, method: POST, uri: '{after}'}}\n");
+    let source = post("a", &bank.url("/hold/pay"), "")
+        + &format!("  - {{id: after, type: http.Request, method: POST, uri: '{after}'}}\n");
     server.push(&source).await;
     server.push(&quick("other")).await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
@@ -64,7 +65,8 @@ async fn a_second_process_on_the_same_store_is_refused() {
     server.push(&quick("a")).await;
     let mut second = server.serve_command(&server.path("second"));
     second.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = tokio::task::spawn_blocking(move || second.output().expect("the binary runs")).await.expect("no panic");
+    let output =
+        tokio::task::spawn_blocking(move || second.output().expect("the binary runs")).await.expect("no panic");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(!output.stderr.is_empty());
     assert!(!server.path("second").exists());
@@ -78,7 +80,8 @@ async fn a_second_process_on_the_same_store_is_refused() {
 async fn who_waits_for_a_run_while_the_server_stops_gets_an_answer_or_a_closed_connection_and_the_key_stands() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     server.push(&post("a", &bank.url("/hold/pay"), "effect: keyed")).await;
-    let (api, request) = ((*server).clone(), server.trigger_request("a", Some("k"), json!({})).header("prefer", "wait=60"));
+    let (api, request) =
+        ((*server).clone(), server.trigger_request("a", Some("k"), json!({})).header("prefer", "wait=60"));
     let waiting = tokio::spawn(async move { api.try_send(request).await });
     bank.arrived("pay", 1).await;
     server.terminate();

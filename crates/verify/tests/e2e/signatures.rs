@@ -28,7 +28,12 @@ fn now_s() -> u64 {
 fn hooked(scheme: &str, more: &str) -> String {
     let signature = format!("{{scheme: {scheme}, secret: \"{{{{ secret('HOOK') }}}}\"{more}}}");
     let trigger = format!("triggers:\n  - {{id: hook, type: trigger.Webhook, key: abc, signature: {signature}}}\n");
-    flow("a", &format!("tasks:\n  - {{id: say, type: log.Log, message: '{{{{ trigger.headers | toJson }}}} {{{{ trigger.body.id }}}}'}}\n{trigger}"))
+    flow(
+        "a",
+        &format!(
+            "tasks:\n  - {{id: say, type: log.Log, message: '{{{{ trigger.headers | toJson }}}} {{{{ trigger.body.id }}}}'}}\n{trigger}"
+        ),
+    )
 }
 
 async fn with_scheme(scheme: &str, more: &str, secret: &str) -> Server {
@@ -64,7 +69,9 @@ async fn generic_hmac() {
     unseen(&server, &answer, &good).await;
     deliver(&server, &[], BODY).await.refused(401, "signature_missing");
     deliver(&server, &[("x-shop-signature", "?")], BODY).await.refused(401, "signature_malformed");
-    deliver(&server, &[("x-shop-signature", &good)], &BODY.replace("1}", "2}")).await.refused(401, "signature_mismatch");
+    deliver(&server, &[("x-shop-signature", &good)], &BODY.replace("1}", "2}"))
+        .await
+        .refused(401, "signature_mismatch");
     deliver(&server, &[("x-shop-signature", &good)], BODY.trim_end()).await.refused(401, "signature_mismatch");
     let other = hex(&mac(b"wrong", BODY));
     deliver(&server, &[("x-shop-signature", &other)], BODY).await.refused(401, "signature_mismatch");
@@ -90,8 +97,12 @@ async fn stripe() {
     let good = sign(now_s(), SECRET.as_bytes());
     let answer = deliver(&server, &[("stripe-signature", &good)], BODY).await;
     unseen(&server, &answer, &good).await;
-    deliver(&server, &[("stripe-signature", &sign(now_s() - 600, SECRET.as_bytes()))], BODY).await.refused(401, "signature_expired");
-    deliver(&server, &[("stripe-signature", &sign(now_s() + 600, SECRET.as_bytes()))], BODY).await.refused(401, "signature_expired");
+    deliver(&server, &[("stripe-signature", &sign(now_s() - 600, SECRET.as_bytes()))], BODY)
+        .await
+        .refused(401, "signature_expired");
+    deliver(&server, &[("stripe-signature", &sign(now_s() + 600, SECRET.as_bytes()))], BODY)
+        .await
+        .refused(401, "signature_expired");
     deliver(&server, &[("stripe-signature", &sign(now_s(), b"wrong"))], BODY).await.refused(401, "signature_mismatch");
     assert_eq!(server.runs().await.len(), 1);
 }
@@ -102,7 +113,9 @@ async fn standard_webhooks_and_the_signed_id_is_the_key() {
     let server = with_scheme("standard_webhooks", "", &format!("whsec_{}", STANDARD.encode(key))).await;
     let at = now_s().to_string();
     let sign = |id: &str, key: &[u8]| format!("v1,{}", STANDARD.encode(mac(key, &format!("{id}.{at}.{BODY}"))));
-    let headers = |id: &'static str, signature: String| [("webhook-id", id.to_owned()), ("webhook-timestamp", at.clone()), ("webhook-signature", signature)];
+    let headers = |id: &'static str, signature: String| {
+        [("webhook-id", id.to_owned()), ("webhook-timestamp", at.clone()), ("webhook-signature", signature)]
+    };
     let send = async |id: &'static str, signature: String| {
         let headers = headers(id, signature);
         let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();

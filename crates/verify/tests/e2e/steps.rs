@@ -22,7 +22,9 @@ async fn retries_wait_longer_each_time_and_keep_the_key() {
 #[tokio::test]
 async fn retries_end_at_their_number() {
     let (server, bank) = (Server::start().await, Bank::start().await);
-    server.push(&post("a", &bank.url("/flaky/9/pay"), "retry: {type: constant, interval: PT0.05S, maxAttempts: 3}")).await;
+    server
+        .push(&post("a", &bank.url("/flaky/9/pay"), "retry: {type: constant, interval: PT0.05S, maxAttempts: 3}"))
+        .await;
     let run = server.trigger_wait("a", None, json!({})).await;
     assert_eq!((run.json["status"].as_str(), bank.count("pay")), (Some("failed"), 3));
 }
@@ -43,7 +45,9 @@ async fn a_timeout_ends_the_attempt_and_leaves_a_naked_call_in_doubt() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     server.push(&post("post", &bank.url("/slow/8000/post"), "timeout: PT0.5S")).await;
     let url = bank.url("/slow/8000/get");
-    server.push(&flow("get", &format!("tasks:\n  - {{id: get, type: http.Request, uri: '{url}', timeout: PT0.5S}}\n"))).await;
+    server
+        .push(&flow("get", &format!("tasks:\n  - {{id: get, type: http.Request, uri: '{url}', timeout: PT0.5S}}\n")))
+        .await;
     let began = Instant::now();
     let naked = server.trigger_wait("post", None, json!({})).await;
     assert_eq!(naked.json["status"], "held", "{}", naked.text);
@@ -59,9 +63,15 @@ async fn errors_run_on_failure_and_finally_always() {
     let source = "tasks:\n  - {id: maybe, type: execution.Fail, condition: '{{ trigger.data.fail }}'}\n  - {id: work, type: log.Log, message: work}\nerrors:\n  - {id: alarm, type: log.Log, message: alarm}\nfinally:\n  - {id: clean, type: log.Log, message: clean}\n";
     server.push(&flow("a", source)).await;
     let bad = server.trigger_wait("a", None, json!({"fail": true})).await;
-    assert_eq!((bad.json["status"].as_str(), server.log_lines(&bad.run_id()).await), (Some("failed"), vec!["Task failure".to_owned(), "alarm".to_owned(), "clean".to_owned()]));
+    assert_eq!(
+        (bad.json["status"].as_str(), server.log_lines(&bad.run_id()).await),
+        (Some("failed"), vec!["Task failure".to_owned(), "alarm".to_owned(), "clean".to_owned()])
+    );
     let good = server.trigger_wait("a", None, json!({"fail": false})).await;
-    assert_eq!((good.json["status"].as_str(), server.log_lines(&good.run_id()).await), (Some("completed"), vec!["work".to_owned(), "clean".to_owned()]));
+    assert_eq!(
+        (good.json["status"].as_str(), server.log_lines(&good.run_id()).await),
+        (Some("completed"), vec!["work".to_owned(), "clean".to_owned()])
+    );
 }
 
 #[tokio::test]
@@ -71,7 +81,10 @@ async fn a_tolerated_failure_is_a_warning() {
     let run = server.trigger_wait("a", None, json!({})).await;
     assert_eq!(run.json["status"], "completed", "{}", run.text);
     let shown = server.run(&run.run_id()).await;
-    assert_eq!((&shown["warnings"], server.log_lines(&run.run_id()).await), (&json!(true), vec!["Task failure".to_owned(), "on".to_owned()]));
+    assert_eq!(
+        (&shown["warnings"], server.log_lines(&run.run_id()).await),
+        (&json!(true), vec!["Task failure".to_owned(), "on".to_owned()])
+    );
 }
 
 #[tokio::test]
@@ -138,7 +151,9 @@ async fn an_endless_expression_is_stopped() {
 async fn a_flow_retry_tries_the_whole_run_again_and_keeps_finished_effects() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     let (one, two) = (bank.url("/naive/one"), bank.url("/flaky/1/two"));
-    let source = format!("tasks:\n  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}\n  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\nretry: {{type: constant, interval: PT0.2S, maxAttempts: 3}}\n");
+    let source = format!(
+        "tasks:\n  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}\n  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\nretry: {{type: constant, interval: PT0.2S, maxAttempts: 3}}\n"
+    );
     server.push(&flow("a", &source)).await;
     let run = server.trigger_wait("a", Some("k"), json!({})).await;
     assert_eq!(run.json["status"], "completed", "{}", run.text);

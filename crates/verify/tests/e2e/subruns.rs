@@ -16,7 +16,10 @@ async fn inputs_labels_and_the_correlation_id_go_down_and_outputs_come_back() {
     assert_eq!(ended["outputs"], json!({"said": "hello ann of order-17"}));
     let children = server.all(&format!("/v1/runs/{root}/children")).await;
     let child = &children[0];
-    assert_eq!((&child["correlation_id"], &child["parent_run_id"], &child["root_run_id"]), (&json!("order-17"), &json!(root), &json!(root)));
+    assert_eq!(
+        (&child["correlation_id"], &child["parent_run_id"], &child["root_run_id"]),
+        (&json!("order-17"), &json!(root), &json!(root))
+    );
     assert_eq!(child["labels"], json!({"team": "blue", "extra": "x", "step": "sub"}));
     assert_eq!(server.all("/v1/runs?correlation_id=order-17").await.len(), 2);
     assert_eq!(server.all("/v1/runs?label=step:sub").await.len(), 1);
@@ -41,7 +44,12 @@ async fn a_failure_below_is_transmitted_unless_the_flow_says_no() {
 async fn a_sub_run_that_is_not_waited_for_goes_its_own_way() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     server.push(&post("child", &bank.url("/hold/pay"), "")).await;
-    server.push(&flow("parent", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, wait: false}\n")).await;
+    server
+        .push(&flow(
+            "parent",
+            "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, wait: false}\n",
+        ))
+        .await;
     let root = server.trigger_wait("parent", None, json!({})).await;
     assert_eq!(root.json["status"], "completed");
     bank.arrived("pay", 1).await;
@@ -72,7 +80,8 @@ async fn cancelling_the_root_cancels_all_below() {
 #[tokio::test]
 async fn parents_with_the_same_key_of_a_sub_run_share_it() {
     let (server, bank) = (Server::start().await, Bank::start().await);
-    let child = post("child", &bank.url("/hold/pay"), "") + "outputs:\n  - {id: code, type: INT, value: '{{ outputs.pay.code }}'}\n";
+    let child = post("child", &bank.url("/hold/pay"), "")
+        + "outputs:\n  - {id: code, type: INT, value: '{{ outputs.pay.code }}'}\n";
     server.push(&child).await;
     let parent = "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, idempotencyKey: 'order-{{ trigger.data.order }}'}\noutputs:\n  - {id: code, type: INT, value: '{{ outputs.sub.outputs.code }}'}\n";
     server.push(&flow("parent", parent)).await;
@@ -101,8 +110,15 @@ async fn a_flow_that_does_not_exist_fails_the_step() {
 #[tokio::test]
 async fn inputs_that_do_not_fit_the_child_fail_the_step_and_make_no_run() {
     let server = Server::start().await;
-    server.push(&flow("child", "inputs:\n  - {id: n, type: INT}\ntasks:\n  - {id: say, type: log.Log, message: hi}\n")).await;
-    server.push(&flow("parent", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {n: many}}\n")).await;
+    server
+        .push(&flow("child", "inputs:\n  - {id: n, type: INT}\ntasks:\n  - {id: say, type: log.Log, message: hi}\n"))
+        .await;
+    server
+        .push(&flow(
+            "parent",
+            "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {n: many}}\n",
+        ))
+        .await;
     let run = server.trigger_wait("parent", None, json!({})).await;
     assert_eq!(run.json["status"], "failed", "{}", run.text);
     assert!(server.runs_of("child").await.is_empty());

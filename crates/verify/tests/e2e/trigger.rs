@@ -11,7 +11,10 @@ async fn f01_a_first_call_starts_a_run() {
     let answer = server.trigger("a", Some("k"), json!({"x": 1})).await;
     assert!(!answer.replayed());
     let run = answer.run_id();
-    assert_eq!(answer.json, json!({"run_id": run, "status": "started", "workflow_id": "e2e:a", "idempotent_replayed": false}));
+    assert_eq!(
+        answer.json,
+        json!({"run_id": run, "status": "started", "workflow_id": "e2e:a", "idempotent_replayed": false})
+    );
     assert_eq!(answer.header("x-idempotent-replayed"), "");
     assert!(!answer.header("x-request-id").is_empty());
     assert_eq!(server.until(&run, "completed").await["key"], "k");
@@ -25,7 +28,10 @@ async fn f02_a_twin_after_the_end_is_shown_the_run_as_it_is_now() {
     server.until(&run, "completed").await;
     let twin = server.trigger("a", Some("k"), json!({})).await;
     assert!(twin.replayed());
-    assert_eq!(twin.json, json!({"run_id": run, "status": "completed", "workflow_id": "e2e:a", "idempotent_replayed": true}));
+    assert_eq!(
+        twin.json,
+        json!({"run_id": run, "status": "completed", "workflow_id": "e2e:a", "idempotent_replayed": true})
+    );
     assert_eq!(server.runs().await.len(), 1);
 }
 
@@ -62,7 +68,8 @@ async fn f05_of_two_racing_first_calls_one_starts() {
     server.push(&quick("a")).await;
     for round in 0..20 {
         let key = format!("k{round}");
-        let (one, two) = tokio::join!(server.trigger("a", Some(&key), json!({})), server.trigger("a", Some(&key), json!({})));
+        let (one, two) =
+            tokio::join!(server.trigger("a", Some(&key), json!({})), server.trigger("a", Some(&key), json!({})));
         assert_eq!(one.run_id(), two.run_id());
         assert_ne!(one.replayed(), two.replayed());
     }
@@ -202,7 +209,10 @@ async fn f19_every_replay_is_a_line_of_the_runs_history() {
     })
     .await;
     for row in rows {
-        assert_eq!((&row["decision"], &row["door"], &row["same_payload"]), (&json!("replay"), &json!("trigger"), &json!(true)));
+        assert_eq!(
+            (&row["decision"], &row["door"], &row["same_payload"]),
+            (&json!("replay"), &json!("trigger"), &json!(true))
+        );
     }
     let decisions = server.all("/v1/decisions?key=k").await;
     assert_eq!(decisions.iter().filter(|row| row["decision"] == "start").count(), 1);

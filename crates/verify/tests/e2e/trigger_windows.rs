@@ -78,7 +78,8 @@ async fn f14_a_replay_does_not_extend_the_window() {
 async fn f15_a_key_does_not_expire_under_a_live_run_unless_the_flow_says_so() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     let safe = post("safe", &bank.url("/hold/pay"), "") + "idempotency: {preset: trigger, window: PT1S}\n";
-    let literal = post("literal", &bank.url("/hold/pay"), "") + "idempotency: {preset: trigger, window: PT1S, expire_live: true}\n";
+    let literal = post("literal", &bank.url("/hold/pay"), "")
+        + "idempotency: {preset: trigger, window: PT1S, expire_live: true}\n";
     server.push(&safe).await;
     server.push(&literal).await;
     let one = server.trigger("safe", Some("k"), json!({})).await.run_id();

@@ -166,9 +166,11 @@ impl Bank {
             }
         };
         let mut lines = head.lines();
-        let name = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or("/").trim_start_matches('/').to_owned();
+        let name =
+            lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or("/").trim_start_matches('/').to_owned();
         let pairs = lines.filter_map(|line| line.split_once(": "));
-        let headers: HashMap<String, String> = pairs.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
+        let headers: HashMap<String, String> =
+            pairs.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
         let key = headers.get("idempotency-key").cloned();
         self.apply_unanswered(Call { name, key, headers, body: String::new() });
         // The peer may be gone already.
@@ -210,7 +212,12 @@ async fn hold(State(bank): State<Bank>, Path(name): Path<String>, headers: Heade
     receipt(text)
 }
 
-async fn flaky(State(bank): State<Bank>, Path((count, name)): Path<(usize, String)>, headers: HeaderMap, body: String) -> (StatusCode, Body<Json>) {
+async fn flaky(
+    State(bank): State<Bank>,
+    Path((count, name)): Path<(usize, String)>,
+    headers: HeaderMap,
+    body: String,
+) -> (StatusCode, Body<Json>) {
     bank.record(&name, &headers, &body);
     if bank.count(&name) <= count {
         return (StatusCode::INTERNAL_SERVER_ERROR, Body(json!({"error": "not now"})));
@@ -218,14 +225,24 @@ async fn flaky(State(bank): State<Bank>, Path((count, name)): Path<(usize, Strin
     (StatusCode::OK, receipt(bank.ledger().apply(&name)))
 }
 
-async fn slow(State(bank): State<Bank>, Path((ms, name)): Path<(u64, String)>, headers: HeaderMap, body: String) -> Body<Json> {
+async fn slow(
+    State(bank): State<Bank>,
+    Path((ms, name)): Path<(u64, String)>,
+    headers: HeaderMap,
+    body: String,
+) -> Body<Json> {
     bank.record(&name, &headers, &body);
     let text = bank.ledger().apply(&name);
     tokio::time::sleep(Duration::from_millis(ms)).await;
     receipt(text)
 }
 
-async fn status(State(bank): State<Bank>, Path((code, name)): Path<(u16, String)>, headers: HeaderMap, body: String) -> StatusCode {
+async fn status(
+    State(bank): State<Bank>,
+    Path((code, name)): Path<(u16, String)>,
+    headers: HeaderMap,
+    body: String,
+) -> StatusCode {
     bank.record(&name, &headers, &body);
     StatusCode::from_u16(code).unwrap_or(StatusCode::IM_A_TEAPOT)
 }

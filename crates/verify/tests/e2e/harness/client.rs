@@ -49,7 +49,12 @@ impl Answer {
     pub fn replayed(&self) -> bool {
         assert_eq!(self.status, 200, "{}", self.text);
         let replayed = self.json["idempotent_replayed"].as_bool().unwrap_or_else(|| panic!("{}", self.text));
-        assert_eq!(self.header("x-idempotent-replayed") == "true", replayed, "the header says otherwise: {}", self.text);
+        assert_eq!(
+            self.header("x-idempotent-replayed") == "true",
+            replayed,
+            "the header says otherwise: {}",
+            self.text
+        );
         replayed
     }
 }

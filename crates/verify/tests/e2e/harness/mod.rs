@@ -48,5 +48,10 @@ pub fn quick(id: &str) -> String {
 /// A flow with one POST to `url`; `more` are further fields of the task, one per line.
 pub fn post(id: &str, url: &str, more: &str) -> String {
     let more: String = more.lines().map(|line| format!("    {line}\n")).collect();
-    flow(id, &format!("tasks:\n  - id: pay\n    type: http.Request\n    method: POST\n    uri: {url}\n    body: {{amount: 1}}\n{more}"))
+    flow(
+        id,
+        &format!(
+            "tasks:\n  - id: pay\n    type: http.Request\n    method: POST\n    uri: {url}\n    body: {{amount: 1}}\n{more}"
+        ),
+    )
 }

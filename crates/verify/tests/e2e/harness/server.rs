@@ -187,7 +187,8 @@ impl Server {
         let arguments: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
         let output = self.cli(&arguments).await;
         let said = String::from_utf8_lossy(&output.stderr);
-        let envelope: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no envelope: {output:?}"));
+        let envelope: Json =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no envelope: {output:?}"));
         assert!(output.status.success(), "{envelope} {said}");
         assert_eq!(envelope["ok"], true, "{envelope}");
         envelope["data"].clone()
