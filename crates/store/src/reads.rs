@@ -17,6 +17,9 @@ pub struct LoadedRun {
     pub inbox: Vec<(u64, Inbox)>,
 }
 
+/// A run's head, its values and its labels.
+pub type WholeRun = (RunRow, RunValues, Vec<(String, String)>);
+
 /// Filters of a list of runs; newest first.
 #[derive(Clone, Debug, Default)]
 pub struct RunQuery {
@@ -60,8 +63,8 @@ pub struct ClaimQuery {
 
 pub trait Reads: Send + Sync {
     fn load_run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<LoadedRun>>;
-    fn run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<(RunRow, RunValues, Vec<(String, String)>)>>;
-    fn runs(&self, workspace: &WorkspaceId, query: &RunQuery) -> Result<Vec<(RunRow, RunValues, Vec<(String, String)>)>>;
+    fn run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<WholeRun>>;
+    fn runs(&self, workspace: &WorkspaceId, query: &RunQuery) -> Result<Vec<WholeRun>>;
     /// Rows with seq > `after`, in order.
     fn journal(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<JournalRow>>;
     fn logs(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<LogRow>>;
