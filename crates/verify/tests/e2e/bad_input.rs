@@ -122,7 +122,13 @@ async fn keys_that_are_wrong_are_refused() {
 #[tokio::test]
 async fn inputs_that_do_not_fit_are_named() {
     let server = Server::start().await;
-    let inputs = "inputs:\n  - {id: order, type: STRING}\n  - {id: kind, type: SELECT, values: [big, small]}\n  - {id: at, type: DATETIME}\n  - {id: tags, type: ARRAY, itemType: INT}\ntasks:\n  - {id: say, type: log.Log, message: hi}\n";
+    let inputs = "inputs:
+  - {id: order, type: STRING}
+  - {id: kind, type: SELECT, values: [big, small]}
+  - {id: at, type: DATETIME}
+  - {id: tags, type: ARRAY, itemType: INT}
+tasks:
+  - {id: say, type: log.Log, message: hi}\n";
     server.push(&flow("a", inputs)).await;
     let before = server.stored().await;
     let bad = server.trigger("a", Some("k"), json!({"kind": "huge", "at": "soon", "tags": ["x"]})).await;

@@ -10,7 +10,10 @@ fn three(bank: &Bank, failures: u32) -> String {
     flow(
         "a",
         &format!(
-            "tasks:\n  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}\n  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\n  - {{id: three, type: http.Request, method: POST, uri: '{tri}'}}\n"
+            "tasks:
+  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}
+  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}
+  - {{id: three, type: http.Request, method: POST, uri: '{tri}'}}\n"
         ),
     )
 }
@@ -61,7 +64,16 @@ async fn replay_does_finished_steps_again_with_new_keys() {
 async fn a_paused_run_starts_nothing_new_until_it_is_resumed_even_across_a_kill() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     let (one, two) = (bank.url("/hold/one"), bank.url("/naive/two"));
-    server.push(&flow("a", &format!("tasks:\n  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}\n  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\n"))).await;
+    server
+        .push(&flow(
+            "a",
+            &format!(
+                "tasks:
+  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}
+  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\n"
+            ),
+        ))
+        .await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
     bank.arrived("one", 1).await;
     server.cli_json(&["run", "pause", &run]).await;
@@ -80,7 +92,11 @@ async fn cancel_waits_for_what_is_in_flight_and_starts_nothing_after_it() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     let (one, two, end) = (bank.url("/hold/one"), bank.url("/naive/two"), bank.url("/naive/end"));
     let source = format!(
-        "tasks:\n  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}\n  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\nfinally:\n  - {{id: end, type: http.Request, method: POST, uri: '{end}'}}\n"
+        "tasks:
+  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}
+  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}
+finally:
+  - {{id: end, type: http.Request, method: POST, uri: '{end}'}}\n"
     );
     server.push(&flow("a", &source)).await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();

@@ -40,7 +40,13 @@ async fn a_loop_goes_on_where_it_was() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     let (naive, held) = (bank.url("/naive/item-{{ taskrun.value }}"), bank.url("/hold/gate-{{ taskrun.value }}"));
     let source = format!(
-        "tasks:\n  - id: each\n    type: flow.ForEach\n    values: [a, b, c, d]\n    tasks:\n      - {{id: first, type: http.Request, method: POST, uri: '{naive}'}}\n      - {{id: second, type: http.Request, method: POST, uri: '{held}', effect: keyed}}\n"
+        "tasks:
+  - id: each
+    type: flow.ForEach
+    values: [a, b, c, d]
+    tasks:
+      - {{id: first, type: http.Request, method: POST, uri: '{naive}'}}
+      - {{id: second, type: http.Request, method: POST, uri: '{held}', effect: keyed}}\n"
     );
     server.push(&flow("a", &source)).await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
@@ -65,7 +71,11 @@ async fn parallel_branches_each_know_what_they_had_done() {
     let branch = |name: &str| {
         let (naive, held) = (bank.url(&format!("/naive/{name}-1")), bank.url(&format!("/hold/{name}-2")));
         format!(
-            "      - id: {name}\n        type: flow.Sequential\n        tasks:\n          - {{id: {name}_1, type: http.Request, method: POST, uri: '{naive}'}}\n          - {{id: {name}_2, type: http.Request, method: POST, uri: '{held}', effect: keyed}}\n"
+            "      - id: {name}
+        type: flow.Sequential
+        tasks:
+          - {{id: {name}_1, type: http.Request, method: POST, uri: '{naive}'}}
+          - {{id: {name}_2, type: http.Request, method: POST, uri: '{held}', effect: keyed}}\n"
         )
     };
     let source =
@@ -92,7 +102,12 @@ async fn a_sub_run_and_its_parent_both_go_on() {
     let after = bank.url("/naive/after");
     let before = bank.url("/naive/before");
     let source = format!(
-        "tasks:\n  - {{id: before, type: http.Request, method: POST, uri: '{before}'}}\n  - {{id: sub, type: flow.Subflow, namespace: e2e, flowId: child}}\n  - {{id: after, type: http.Request, method: POST, uri: '{after}'}}\noutputs:\n  - {{id: code, type: INT, value: '{{{{ outputs.sub.outputs.code }}}}'}}\n"
+        "tasks:
+  - {{id: before, type: http.Request, method: POST, uri: '{before}'}}
+  - {{id: sub, type: flow.Subflow, namespace: e2e, flowId: child}}
+  - {{id: after, type: http.Request, method: POST, uri: '{after}'}}
+outputs:
+  - {{id: code, type: INT, value: '{{{{ outputs.sub.outputs.code }}}}'}}\n"
     );
     server.push(&flow("a", &source)).await;
     let run = server.trigger("a", Some("k"), json!({})).await.run_id();
@@ -110,7 +125,9 @@ async fn a_lanes_holder_and_its_queue_survive() {
     let (mut server, bank) = (Server::start().await, Bank::start().await);
     let url = bank.url("/hold/job-{{ trigger.data.n }}");
     let source = format!(
-        "tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\nlane: {{busy: queue}}\n"
+        "tasks:
+  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}
+lane: {{busy: queue}}\n"
     );
     server.push(&flow("a", &source)).await;
     let mut runs = Vec::new();

@@ -59,7 +59,14 @@ async fn keys_that_are_none_are_refused_and_nothing_is_stored() {
 #[tokio::test]
 async fn data_fills_the_inputs_by_name() {
     let server = Server::start().await;
-    let typed = "inputs:\n  - {id: order, type: STRING}\n  - {id: amount, type: INT}\n  - {id: note, type: STRING, required: false}\ntasks:\n  - {id: say, type: debug.Return, format: '{{ inputs.order }}/{{ inputs.amount }}/{{ trigger.data.extra }}'}\noutputs:\n  - {id: said, type: STRING, value: '{{ outputs.say.value }}'}\n";
+    let typed = "inputs:
+  - {id: order, type: STRING}
+  - {id: amount, type: INT}
+  - {id: note, type: STRING, required: false}
+tasks:
+  - {id: say, type: debug.Return, format: '{{ inputs.order }}/{{ inputs.amount }}/{{ trigger.data.extra }}'}
+outputs:
+  - {id: said, type: STRING, value: '{{ outputs.say.value }}'}\n";
     server.push(&flow("a", typed)).await;
     let before = server.stored().await;
     let missing = server.trigger("a", Some("k"), json!({"order": "o1"})).await;
@@ -148,7 +155,15 @@ async fn a_key_is_free_again_when_its_run_is_deleted() {
 #[tokio::test]
 async fn an_erased_runs_key_stays_spent() {
     let server = Server::start().await;
-    server.push(&flow("a", "inputs:\n  - {id: name, type: STRING}\ntasks:\n  - {id: say, type: log.Log, message: 'hello {{ inputs.name }}'}\n")).await;
+    server
+        .push(&flow(
+            "a",
+            "inputs:
+  - {id: name, type: STRING}
+tasks:
+  - {id: say, type: log.Log, message: 'hello {{ inputs.name }}'}\n",
+        ))
+        .await;
     let run = server.trigger_wait("a", Some("k"), json!({"name": "Ariadne-7"})).await.run_id();
     assert_eq!(server.post(&format!("/v1/runs/{run}/erase"), json!({})).await.status, 204);
     server.trigger("a", Some("k"), json!({"name": "Ariadne-7"})).await.refused(410, "erased");

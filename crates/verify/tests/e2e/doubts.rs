@@ -122,3 +122,53 @@ async fn a_verdict_without_a_doubt_is_refused() {
     let output = server.cli(&["run", "verdict", &run, "--repeat", "--why", "?"]).await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
+
+#[tokio::test]
+async fn two_doubts_of_one_run_are_decided_one_by_one_by_name() {
+    let (mut server, bank) = (Server::start().await, Bank::start().await);
+    let (left, right, after) = (bank.url("/hold/left"), bank.url("/hold/right"), bank.url("/naive/after"));
+    let source = format!(
+        "tasks:
+  - id: both
+    type: flow.Parallel
+    tasks:
+      - {{id: left, type: http.Request, method: POST, uri: '{left}'}}
+      - {{id: right, type: http.Request, method: POST, uri: '{right}'}}
+  - {{id: after, type: http.Request, method: POST, uri: '{after}'}}\n"
+    );
+    server.push(&flow("a", &source)).await;
+    let run = server.trigger("a", Some("k"), json!({})).await.run_id();
+    bank.arrived("left", 1).await;
+    bank.arrived("right", 1).await;
+    server.restart().await;
+    assert_eq!(server.until(&run, "held").await["open_doubts"], 2);
+    let path = format!("/v1/runs/{run}/verdict");
+    server.post(&path, json!({"verdict": "done", "why": "which?"})).await.refused(409, "not_possible");
+    let steps = server.all(&format!("/v1/runs/{run}/steps")).await;
+    let id = |name: &str| {
+        steps.iter().find(|step| step["step"].as_str().is_some_and(|step| step.ends_with(name))).expect("a step")["step_id"].clone()
+    };
+    server.post(&path, json!({"step_id": id("left"), "verdict": "done", "why": "seen"})).await.ok();
+    assert_eq!((&server.run(&run).await["status"], bank.count("after")), (&json!("held"), 0));
+    bank.release("right", 5);
+    server.post(&path, json!({"step_id": id("right"), "verdict": "repeat", "why": "not seen"})).await.ok();
+    server.until(&run, "completed").await;
+    assert_eq!((bank.count("left"), bank.count("right"), bank.count("after")), (1, 2, 1));
+}
+
+#[tokio::test]
+async fn a_run_that_was_cancelled_in_doubt_stays_held_until_a_verdict() {
+    let (mut server, bank) = (Server::start().await, Bank::start().await);
+    server.push(&post("a", &bank.url("/hold/pay"), "")).await;
+    let run = server.trigger("a", Some("k"), json!({})).await.run_id();
+    bank.arrived("pay", 1).await;
+    server.restart().await;
+    server.until(&run, "held").await;
+    server.control(&run, "cancel").await.ok();
+    let shown = server.run(&run).await;
+    assert_eq!((&shown["status"], &shown["open_doubts"]), (&json!("held"), &json!(1)));
+    server.delete(&format!("/v1/runs/{run}")).await.refused(409, "doubt_open");
+    server.cli_json(&["run", "verdict", &run, "--fail", "--why", "the bank has nothing"]).await;
+    server.until(&run, "cancelled").await;
+    assert_eq!(bank.count("pay"), 1);
+}

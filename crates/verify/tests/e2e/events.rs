@@ -42,7 +42,14 @@ async fn following_a_run_shows_each_change_and_its_end() {
 #[tokio::test]
 async fn lists_have_filters_and_cursors() {
     let server = Server::start().await;
-    server.push(&flow("a", "labels: {team: blue}\ntasks:\n  - {id: no, type: execution.Fail, condition: '{{ trigger.data.fail ?? false }}'}\n")).await;
+    server
+        .push(&flow(
+            "a",
+            "labels: {team: blue}
+tasks:
+  - {id: no, type: execution.Fail, condition: '{{ trigger.data.fail ?? false }}'}\n",
+        ))
+        .await;
     server.push(&quick("b")).await;
     for number in 0..7 {
         server.trigger_wait("a", Some(&format!("k{number}")), json!({"fail": number % 2 == 0})).await.run_id();
@@ -95,7 +102,17 @@ async fn metrics_count_what_happened() {
 async fn the_command_line_takes_a_newcomer_through_it() {
     let server = Server::start().await;
     let file = server.path("hello.yaml");
-    std::fs::write(&file, flow("hello", "inputs:\n  - {id: name, type: STRING}\ntasks:\n  - {id: greet, type: log.Lgo, message: 'Hello {{ inputs.name }}'}\n")).expect("a file");
+    std::fs::write(
+        &file,
+        flow(
+            "hello",
+            "inputs:
+  - {id: name, type: STRING}
+tasks:
+  - {id: greet, type: log.Lgo, message: 'Hello {{ inputs.name }}'}\n",
+        ),
+    )
+    .expect("a file");
     let path = file.to_str().expect("text");
     let wrong = server.cli(&["flow", "push", path]).await;
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned() + &String::from_utf8_lossy(&wrong.stdout);

@@ -18,7 +18,12 @@ fn parent(bank: &Bank) -> String {
             .to_owned(),
         format!("  - {{id: naked, type: http.Request, method: POST, uri: '{naked}'}}"),
         format!(
-            "  - id: each\n    type: flow.ForEach\n    values: [x, y]\n    concurrencyLimit: 2\n    tasks:\n      - {{id: one, type: http.Request, method: POST, uri: '{each}', effect: keyed}}"
+            "  - id: each
+    type: flow.ForEach
+    values: [x, y]
+    concurrencyLimit: 2
+    tasks:
+      - {{id: one, type: http.Request, method: POST, uri: '{each}', effect: keyed}}"
         ),
         "  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {n: '{{ trigger.data.n }}'}}"
             .to_owned(),
@@ -31,7 +36,10 @@ fn child(bank: &Bank) -> String {
     flow(
         "child",
         &format!(
-            "inputs:\n  - {{id: n, type: STRING}}\ntasks:\n  - {{id: pay, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\n"
+            "inputs:
+  - {{id: n, type: STRING}}
+tasks:
+  - {{id: pay, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\n"
         ),
     )
 }

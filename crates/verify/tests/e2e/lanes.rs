@@ -17,7 +17,10 @@ fn sleepy(id: &str, lane: &str) -> String {
     flow(
         id,
         &format!(
-            "tasks:\n  - {{id: nap, type: flow.Sleep, duration: PT1M}}\n  - {{id: say, type: log.Log, message: '{{{{ trigger.data.n }}}}'}}\n{lane}\n"
+            "tasks:
+  - {{id: nap, type: flow.Sleep, duration: PT1M}}
+  - {{id: say, type: log.Log, message: '{{{{ trigger.data.n }}}}'}}
+{lane}\n"
         ),
     )
 }
@@ -150,7 +153,9 @@ async fn replace_waits_for_an_effect_in_flight() {
 #[tokio::test]
 async fn coalesce_makes_one_run_of_the_last_payload() {
     let server = Server::start().await;
-    let source = "tasks:\n  - {id: say, type: log.Log, message: 'n={{ trigger.data.n }}'}\nlane: {busy: {coalesce: {quiet: PT2S, max: PT20S}}}\n";
+    let source = "tasks:
+  - {id: say, type: log.Log, message: 'n={{ trigger.data.n }}'}
+lane: {busy: {coalesce: {quiet: PT2S, max: PT20S}}}\n";
     server.push(&flow("a", source)).await;
     let first = server.trigger("a", Some("k1"), json!({"n": 1})).await.run_id();
     for number in 2..=5 {
@@ -175,7 +180,10 @@ async fn deliver_hands_the_payload_to_the_run_that_holds_the_lane() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     let url = bank.url("/hold/job-{{ trigger.data.n }}");
     let source = format!(
-        "tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\n  - {{id: say, type: log.Log, message: '{{{{ run.inbox | length }}}}: {{{{ run.inbox | toJson }}}}'}}\nlane: {{busy: deliver}}\n"
+        "tasks:
+  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}
+  - {{id: say, type: log.Log, message: '{{{{ run.inbox | length }}}}: {{{{ run.inbox | toJson }}}}'}}
+lane: {{busy: deliver}}\n"
     );
     server.push(&flow("a", &source)).await;
     let run = server.trigger("a", Some("k1"), json!({"n": 1})).await.run_id();

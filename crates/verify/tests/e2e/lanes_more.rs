@@ -34,7 +34,9 @@ async fn kestras_concurrency_queue_cancel_and_fail() {
     for (name, behavior, status) in [("q", "QUEUE", "queued"), ("c", "CANCEL", "cancelled"), ("f", "FAIL", "failed")] {
         let url = bank.url(&format!("/hold/{name}-{{{{ trigger.data.n }}}}"));
         let source = format!(
-            "tasks:\n  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}\nconcurrency: {{limit: 1, behavior: {behavior}}}\n"
+            "tasks:
+  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}
+concurrency: {{limit: 1, behavior: {behavior}}}\n"
         );
         server.push(&flow(name, &source)).await;
         let first = server.trigger(name, Some("k1"), json!({"n": 1})).await.run_id();
@@ -61,7 +63,10 @@ async fn kestras_concurrency_queue_cancel_and_fail() {
 #[tokio::test]
 async fn a_failed_holder_lets_the_next_one_go() {
     let server = Server::start().await;
-    let source = "tasks:\n  - {id: nap, type: flow.Sleep, duration: PT0.3S}\n  - {id: no, type: execution.Fail, condition: '{{ trigger.data.n == 1 }}'}\nlane: {busy: queue}\n";
+    let source = "tasks:
+  - {id: nap, type: flow.Sleep, duration: PT0.3S}
+  - {id: no, type: execution.Fail, condition: '{{ trigger.data.n == 1 }}'}
+lane: {busy: queue}\n";
     server.push(&flow("a", source)).await;
     let first = server.trigger("a", None, json!({"n": 1})).await.run_id();
     let second = server.trigger("a", None, json!({"n": 2})).await.run_id();
@@ -121,4 +126,66 @@ async fn a_lane_whose_holder_is_held_is_not_replaced() {
     server.until(&first, "held").await;
     server.trigger("a", Some("k2"), json!({"n": 2})).await.refused(409, "held_no_replace");
     assert_eq!((server.runs().await.len(), bank.count("job-2")), (1, 0));
+}
+
+#[tokio::test]
+async fn what_was_delivered_or_coalesced_survives_a_kill() {
+    let (mut server, bank) = (Server::start().await, Bank::start().await);
+    let url = bank.url("/hold/job-{{ trigger.data.n }}");
+    let source = format!(
+        "tasks:
+  - {{id: job, type: http.Request, method: POST, uri: '{url}', effect: keyed}}
+  - {{id: say, type: log.Log, message: '{{{{ run.inbox | length }}}}'}}
+lane: {{busy: deliver}}\n"
+    );
+    server.push(&flow("deliver", &source)).await;
+    let source = "tasks:
+  - {id: say, type: log.Log, message: 'n={{ trigger.data.n }}'}
+lane: {busy: {coalesce: {quiet: PT3S, max: PT20S}}}\n";
+    server.push(&flow("coalesce", source)).await;
+    let delivered = server.trigger("deliver", Some("k1"), json!({"n": 1})).await.run_id();
+    bank.arrived("job-1", 1).await;
+    let coalesced = server.trigger("coalesce", Some("k1"), json!({"n": 1})).await.run_id();
+    for name in ["deliver", "coalesce"] {
+        server.trigger(name, Some("k2"), json!({"n": 2})).await.run_id();
+    }
+    server.restart().await;
+    for name in ["deliver", "coalesce"] {
+        let twin = server.trigger(name, Some("k2"), json!({"n": 2})).await;
+        assert!(twin.replayed(), "{name}: {}", twin.text);
+    }
+    bank.release("job-1", 5);
+    server.until(&delivered, "completed").await;
+    assert_eq!(server.log_lines(&delivered).await, ["1"]);
+    server.until(&coalesced, "completed").await;
+    assert_eq!(server.log_lines(&coalesced).await, ["n=2"]);
+    assert_eq!(server.runs().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_resumed_event_does_not_break_into_a_busy_lane() {
+    let (server, bank) = (Server::start().await, Bank::start().await);
+    let (flaky, held) = (bank.url("/flaky/1/once"), bank.url("/hold/job-{{ trigger.data.n }}"));
+    let source = format!(
+        "tasks:
+  - {{id: may_fail, type: http.Request, method: POST, uri: '{flaky}'}}
+  - {{id: job, type: http.Request, method: POST, uri: '{held}', effect: keyed}}
+lane: {{busy: queue}}
+idempotency: {{preset: semel}}\n"
+    );
+    server.push(&flow("a", &source)).await;
+    let first = server.trigger("a", Some("k1"), json!({"n": 1})).await.run_id();
+    server.until(&first, "failed").await;
+    let second = server.trigger("a", Some("k2"), json!({"n": 2})).await.run_id();
+    bank.arrived("job-2", 1).await;
+    // The first event comes again while another run has the lane.
+    let twin = server.trigger("a", Some("k1"), json!({"n": 1})).await;
+    twin.refused(409, "lane_busy");
+    assert_eq!(bank.count("job-1"), 0);
+    bank.release("job-2", 1);
+    server.until(&second, "completed").await;
+    bank.release("job-1", 1);
+    let again = server.trigger_wait("a", Some("k1"), json!({"n": 1})).await;
+    assert_eq!(again.json["status"], "completed", "{}", again.text);
+    assert_eq!((again.run_id(), bank.count("job-1")), (first, 1));
 }

@@ -13,7 +13,12 @@ fn looped(limit: u32, inner: &str) -> String {
     flow(
         "each",
         &format!(
-            "{head}  - id: each\n    type: flow.ForEach\n    values: '{{{{ inputs.items }}}}'\n    concurrencyLimit: {limit}\n    tasks:\n      - {inner}\n"
+            "{head}  - id: each
+    type: flow.ForEach
+    values: '{{{{ inputs.items }}}}'
+    concurrencyLimit: {limit}
+    tasks:
+      - {inner}\n"
         ),
     )
 }

@@ -13,7 +13,10 @@ async fn semel_a_twin_of_a_failed_run_goes_on_where_it_failed() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     let (one, two) = (bank.url("/naive/one"), bank.url("/flaky/1/two"));
     let source = format!(
-        "tasks:\n  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}\n  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\nidempotency: {{preset: semel}}\n"
+        "tasks:
+  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}
+  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}
+idempotency: {{preset: semel}}\n"
     );
     server.push(&flow("a", &source)).await;
     let first = server.trigger("a", Some("k"), json!({"x": 1})).await.run_id();

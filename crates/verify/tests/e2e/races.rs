@@ -71,7 +71,11 @@ async fn racing_twins_with_other_payloads_still_make_one_run() {
 #[tokio::test]
 async fn racing_webhooks_of_one_event_make_one_run() {
     let server = Server::start().await;
-    let hook = "tasks:\n  - {id: say, type: log.Log, message: '{{ trigger.body.id }}'}\ntriggers:\n  - {id: hook, type: trigger.Webhook, key: abc}\nidempotency: {key: '{{ trigger.body.id }}'}\n";
+    let hook = "tasks:
+  - {id: say, type: log.Log, message: '{{ trigger.body.id }}'}
+triggers:
+  - {id: hook, type: trigger.Webhook, key: abc}
+idempotency: {key: '{{ trigger.body.id }}'}\n";
     server.push(&flow("a", hook)).await;
     let call = |_| server.request(reqwest::Method::POST, "/v1/webhooks/e2e/a/abc").json(&json!({"id": "evt_1"}));
     let answers = together(&server, 100, call).await;
@@ -88,7 +92,11 @@ async fn racing_webhooks_of_one_event_make_one_run() {
 #[tokio::test]
 async fn one_key_at_two_doors_at_once_is_one_run() {
     let server = Server::start().await;
-    let hook = "tasks:\n  - {id: say, type: log.Log, message: hi}\ntriggers:\n  - {id: hook, type: trigger.Webhook, key: abc}\nidempotency: {key: '{{ trigger.body.id ?? trigger.data.id }}', mismatch: ignore}\n";
+    let hook = "tasks:
+  - {id: say, type: log.Log, message: hi}
+triggers:
+  - {id: hook, type: trigger.Webhook, key: abc}
+idempotency: {key: '{{ trigger.body.id ?? trigger.data.id }}', mismatch: ignore}\n";
     server.push(&flow("a", hook)).await;
     let answers = together(&server, 60, |number| match number % 2 {
         0 => server.request(reqwest::Method::POST, "/v1/webhooks/e2e/a/abc").json(&json!({"id": "evt_1"})),

@@ -121,14 +121,40 @@ async fn a_secret_in_a_request_that_is_cut_off_is_sent_again_and_not_stored() {
 async fn errors_do_not_quote_secrets() {
     let (server, bank) = (canary_server().await, Bank::start().await);
     let failing = [
-        ("status", format!("tasks:\n  - {{id: x, type: http.Request, method: POST, uri: \"{}?token={{{{ secret('STORED') }}}}\"}}\n", bank.url("/status/500/x"))),
+        (
+            "status",
+            format!(
+                "tasks:
+  - {{id: x, type: http.Request, method: POST, uri: \"{}?token={{{{ secret('STORED') }}}}\"}}\n",
+                bank.url("/status/500/x")
+            ),
+        ),
         ("uri", "tasks:\n  - {id: x, type: http.Request, uri: \"not a url {{ secret('STORED') }}\"}\n".to_owned()),
-        ("host", "tasks:\n  - {id: x, type: http.Request, uri: \"http://{{ secret('STORED') }}.invalid/\"}\n".to_owned()),
+        (
+            "host",
+            "tasks:
+  - {id: x, type: http.Request, uri: \"http://{{ secret('STORED') }}.invalid/\"}\n"
+                .to_owned(),
+        ),
         ("fail", "tasks:\n  - {id: x, type: execution.Fail, errorMessage: \"{{ secret('STORED') }}\"}\n".to_owned()),
         ("number", "tasks:\n  - {id: x, type: debug.Return, format: \"{{ secret('STORED') | number }}\"}\n".to_owned()),
-        ("header", "tasks:\n  - {id: x, type: http.Request, uri: 'http://127.0.0.1:9/', headers: {X-A: \"{{ secret('STORED') }}\\n\"}}\n".to_owned()),
+        (
+            "header",
+            "tasks:
+  - {id: x, type: http.Request, uri: 'http://127.0.0.1:9/', headers: {X-A: \"{{ secret('STORED') }}\\n\"}}\n"
+                .to_owned(),
+        ),
         ("sleep", "tasks:\n  - {id: x, type: flow.Sleep, duration: \"{{ secret('STORED') }}\"}\n".to_owned()),
-        ("each", "tasks:\n  - id: x\n    type: flow.ForEach\n    values: \"{{ secret('STORED') }}\"\n    tasks:\n      - {id: y, type: log.Log, message: hi}\n".to_owned()),
+        (
+            "each",
+            "tasks:
+  - id: x
+    type: flow.ForEach
+    values: \"{{ secret('STORED') }}\"
+    tasks:
+      - {id: y, type: log.Log, message: hi}\n"
+                .to_owned(),
+        ),
     ];
     for (name, source) in failing {
         server.push(&flow(name, &source)).await;
@@ -142,15 +168,38 @@ async fn errors_do_not_quote_secrets() {
 #[tokio::test]
 async fn secrets_where_they_would_be_stored_are_refused_or_masked() {
     let server = canary_server().await;
-    let labels = "tasks:\n  - {id: l, type: execution.Labels, labels: {hush: \"{{ secret('STORED') }}\"}}\n  - {id: kv, type: kv.Set, key: hush, value: \"{{ secret('STORED') }}\"}\n";
+    let labels = "tasks:
+  - {id: l, type: execution.Labels, labels: {hush: \"{{ secret('STORED') }}\"}}
+  - {id: kv, type: kv.Set, key: hush, value: \"{{ secret('STORED') }}\"}\n";
     server.push(&flow("a", labels)).await;
     let run = server.trigger_wait("a", Some("k"), json!({})).await.run_id();
     look_everywhere(&server, &run).await;
-    server.push(&flow("key", "tasks:\n  - {id: say, type: log.Log, message: hi}\nidempotency: {key: \"{{ secret('STORED') }}-{{ trigger.data.x }}\"}\n")).await;
+    server
+        .push(&flow(
+            "key",
+            "tasks:
+  - {id: say, type: log.Log, message: hi}
+idempotency: {key: \"{{ secret('STORED') }}-{{ trigger.data.x }}\"}\n",
+        ))
+        .await;
     let answer = server.trigger("key", None, json!({"x": 1})).await;
     assert!(answer.status >= 400, "{}", answer.text);
-    server.push(&flow("child", "inputs:\n  - {id: hush, type: STRING}\ntasks:\n  - {id: say, type: log.Log, message: '{{ inputs.hush }}'}\n")).await;
-    server.push(&flow("parent", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {hush: \"{{ secret('STORED') }}\"}}\n")).await;
+    server
+        .push(&flow(
+            "child",
+            "inputs:
+  - {id: hush, type: STRING}
+tasks:
+  - {id: say, type: log.Log, message: '{{ inputs.hush }}'}\n",
+        ))
+        .await;
+    server
+        .push(&flow(
+            "parent",
+            "tasks:
+  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {hush: \"{{ secret('STORED') }}\"}}\n",
+        ))
+        .await;
     let run = server.trigger_wait("parent", Some("k"), json!({})).await.run_id();
     look_everywhere(&server, &run).await;
     for child in server.runs_of("child").await {

@@ -31,7 +31,9 @@ fn hooked(scheme: &str, more: &str) -> String {
     flow(
         "a",
         &format!(
-            "tasks:\n  - {{id: say, type: log.Log, message: '{{{{ trigger.headers | toJson }}}} {{{{ trigger.body.id }}}}'}}\n{trigger}"
+            "tasks:
+  - {{id: say, type: log.Log, message: '{{{{ trigger.headers | toJson }}}} {{{{ trigger.body.id }}}}'}}
+{trigger}"
         ),
     )
 }
@@ -139,7 +141,8 @@ async fn secrets_rotate_and_a_missing_one_refuses() {
     for (name, value) in [("NEW", "new-secret-1"), ("OLD", "old-secret-1")] {
         server.put(&format!("/v1/secrets/{name}"), json!({"value": value})).await.ok();
     }
-    let both = "triggers:\n  - {id: hook, type: trigger.Webhook, key: abc, signature: {scheme: github, secrets: [\"{{ secret('NEW') }}\", \"{{ secret('OLD') }}\"]}}\n";
+    let both = "triggers:
+  - {id: hook, type: trigger.Webhook, key: abc, signature: {scheme: github, secrets: [\"{{ secret('NEW') }}\", \"{{ secret('OLD') }}\"]}}\n";
     server.push(&flow("a", &format!("tasks:\n  - {{id: say, type: log.Log, message: hi}}\n{both}"))).await;
     for key in ["new-secret-1", "old-secret-1"] {
         let signature = format!("sha256={}", hex(&mac(key.as_bytes(), BODY)));
@@ -165,7 +168,12 @@ async fn an_address_that_is_wrong_in_any_part_is_unknown() {
 #[tokio::test]
 async fn bodies_parameters_and_methods_reach_the_flow() {
     let server = Server::start().await;
-    let source = "tasks:\n  - {id: say, type: debug.Return, format: '{{ trigger.body }}|{{ trigger.parameters.q[0] }}'}\noutputs:\n  - {id: said, type: STRING, value: '{{ outputs.say.value }}'}\ntriggers:\n  - {id: hook, type: trigger.Webhook, key: abc, wait: true, returnOutputs: true}\n";
+    let source = "tasks:
+  - {id: say, type: debug.Return, format: '{{ trigger.body }}|{{ trigger.parameters.q[0] }}'}
+outputs:
+  - {id: said, type: STRING, value: '{{ outputs.say.value }}'}
+triggers:
+  - {id: hook, type: trigger.Webhook, key: abc, wait: true, returnOutputs: true}\n";
     server.push(&flow("a", source)).await;
     let text = server.request(Method::PUT, "/v1/webhooks/e2e/a/abc?q=1").body("a=1&b=2");
     assert_eq!(server.send(text).await.json["outputs"], json!({"said": "a=1&b=2|1"}));

@@ -60,7 +60,13 @@ async fn a_timeout_ends_the_attempt_and_leaves_a_naked_call_in_doubt() {
 #[tokio::test]
 async fn errors_run_on_failure_and_finally_always() {
     let server = Server::start().await;
-    let source = "tasks:\n  - {id: maybe, type: execution.Fail, condition: '{{ trigger.data.fail }}'}\n  - {id: work, type: log.Log, message: work}\nerrors:\n  - {id: alarm, type: log.Log, message: alarm}\nfinally:\n  - {id: clean, type: log.Log, message: clean}\n";
+    let source = "tasks:
+  - {id: maybe, type: execution.Fail, condition: '{{ trigger.data.fail }}'}
+  - {id: work, type: log.Log, message: work}
+errors:
+  - {id: alarm, type: log.Log, message: alarm}
+finally:
+  - {id: clean, type: log.Log, message: clean}\n";
     server.push(&flow("a", source)).await;
     let bad = server.trigger_wait("a", None, json!({"fail": true})).await;
     assert_eq!(
@@ -77,7 +83,14 @@ async fn errors_run_on_failure_and_finally_always() {
 #[tokio::test]
 async fn a_tolerated_failure_is_a_warning() {
     let server = Server::start().await;
-    server.push(&flow("a", "tasks:\n  - {id: no, type: execution.Fail, allowFailure: true}\n  - {id: say, type: log.Log, message: on}\n")).await;
+    server
+        .push(&flow(
+            "a",
+            "tasks:
+  - {id: no, type: execution.Fail, allowFailure: true}
+  - {id: say, type: log.Log, message: on}\n",
+        ))
+        .await;
     let run = server.trigger_wait("a", None, json!({})).await;
     assert_eq!(run.json["status"], "completed", "{}", run.text);
     let shown = server.run(&run.run_id()).await;
@@ -90,7 +103,25 @@ async fn a_tolerated_failure_is_a_warning() {
 #[tokio::test]
 async fn branches_switches_and_skipped_steps() {
     let server = Server::start().await;
-    let source = "inputs:\n  - {id: kind, type: STRING}\ntasks:\n  - id: by\n    type: flow.Switch\n    value: '{{ inputs.kind }}'\n    cases:\n      big:\n        - {id: b, type: log.Log, message: big}\n    defaults:\n      - {id: d, type: log.Log, message: other}\n  - {id: skipped, type: log.Log, message: never, runIf: '{{ false }}'}\n  - id: check\n    type: flow.If\n    condition: \"{{ inputs.kind == 'big' }}\"\n    then:\n      - {id: t, type: log.Log, message: yes it is}\n    else:\n      - {id: e, type: log.Log, message: no it is not}\n";
+    let source = "inputs:
+  - {id: kind, type: STRING}
+tasks:
+  - id: by
+    type: flow.Switch
+    value: '{{ inputs.kind }}'
+    cases:
+      big:
+        - {id: b, type: log.Log, message: big}
+    defaults:
+      - {id: d, type: log.Log, message: other}
+  - {id: skipped, type: log.Log, message: never, runIf: '{{ false }}'}
+  - id: check
+    type: flow.If
+    condition: \"{{ inputs.kind == 'big' }}\"
+    then:
+      - {id: t, type: log.Log, message: yes it is}
+    else:
+      - {id: e, type: log.Log, message: no it is not}\n";
     server.push(&flow("a", source)).await;
     let big = server.trigger_wait("a", None, json!({"kind": "big"})).await;
     assert_eq!(server.log_lines(&big.run_id()).await, ["big", "yes it is"]);
@@ -101,7 +132,18 @@ async fn branches_switches_and_skipped_steps() {
 #[tokio::test]
 async fn key_value_pairs_are_shared_typed_and_expire() {
     let server = Server::start().await;
-    server.push(&flow("set", "tasks:\n  - {id: set, type: kv.Set, key: n, value: '{{ trigger.data.n }}', kvType: NUMBER}\n  - {id: get, type: kv.Get, key: n}\n  - {id: gone, type: kv.Delete, key: n}\noutputs:\n  - {id: n, type: INT, value: '{{ outputs.get.value }}'}\n  - {id: gone, type: BOOL, value: '{{ outputs.gone.deleted }}'}\n")).await;
+    server
+        .push(&flow(
+            "set",
+            "tasks:
+  - {id: set, type: kv.Set, key: n, value: '{{ trigger.data.n }}', kvType: NUMBER}
+  - {id: get, type: kv.Get, key: n}
+  - {id: gone, type: kv.Delete, key: n}
+outputs:
+  - {id: n, type: INT, value: '{{ outputs.get.value }}'}
+  - {id: gone, type: BOOL, value: '{{ outputs.gone.deleted }}'}\n",
+        ))
+        .await;
     let run = server.trigger_wait("set", None, json!({"n": 41})).await;
     assert_eq!(run.json["outputs"], json!({"n": 41, "gone": true}), "{}", run.text);
     server.get("/v1/kv/e2e/n").await.refused(404, "kv_unknown");
@@ -118,7 +160,12 @@ async fn key_value_pairs_are_shared_typed_and_expire() {
 #[tokio::test]
 async fn labels_and_output_values_are_kept() {
     let server = Server::start().await;
-    let source = "labels: {a: one}\ntasks:\n  - {id: l, type: execution.Labels, labels: {b: '{{ trigger.data.b }}'}}\n  - {id: o, type: output.OutputValues, values: {n: '{{ 1 + 1 }}', list: [1, '{{ labels.b }}']}}\noutputs:\n  - {id: list, type: JSON, value: '{{ outputs.o.values.list }}'}\n";
+    let source = "labels: {a: one}
+tasks:
+  - {id: l, type: execution.Labels, labels: {b: '{{ trigger.data.b }}'}}
+  - {id: o, type: output.OutputValues, values: {n: '{{ 1 + 1 }}', list: [1, '{{ labels.b }}']}}
+outputs:
+  - {id: list, type: JSON, value: '{{ outputs.o.values.list }}'}\n";
     server.push(&flow("a", source)).await;
     let run = server.trigger_wait("a", None, json!({"b": "two"})).await;
     assert_eq!(run.json["outputs"]["list"], json!([1, "two"]), "{}", run.text);
@@ -140,7 +187,8 @@ async fn an_expression_that_does_not_resolve_fails_its_step_with_its_name() {
 #[tokio::test]
 async fn an_endless_expression_is_stopped() {
     let server = Server::start().await;
-    server.push(&flow("a", "tasks:\n  - {id: bad, type: debug.Return, format: '{% for i in range(1, 1000000) %}{% for j in range(1, 1000000) %}x{% endfor %}{% endfor %}'}\n")).await;
+    server.push(&flow("a", "tasks:
+  - {id: bad, type: debug.Return, format: '{% for i in range(1, 1000000) %}{% for j in range(1, 1000000) %}x{% endfor %}{% endfor %}'}\n")).await;
     let began = Instant::now();
     let run = server.trigger_wait("a", None, json!({})).await;
     assert_eq!(run.json["status"], "failed", "{}", run.text);
@@ -152,7 +200,10 @@ async fn a_flow_retry_tries_the_whole_run_again_and_keeps_finished_effects() {
     let (server, bank) = (Server::start().await, Bank::start().await);
     let (one, two) = (bank.url("/naive/one"), bank.url("/flaky/1/two"));
     let source = format!(
-        "tasks:\n  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}\n  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}\nretry: {{type: constant, interval: PT0.2S, maxAttempts: 3}}\n"
+        "tasks:
+  - {{id: one, type: http.Request, method: POST, uri: '{one}'}}
+  - {{id: two, type: http.Request, method: POST, uri: '{two}'}}
+retry: {{type: constant, interval: PT0.2S, maxAttempts: 3}}\n"
     );
     server.push(&flow("a", &source)).await;
     let run = server.trigger_wait("a", Some("k"), json!({})).await;

@@ -6,9 +6,18 @@ use serde_json::json;
 #[tokio::test]
 async fn inputs_labels_and_the_correlation_id_go_down_and_outputs_come_back() {
     let server = Server::start().await;
-    let child = "inputs:\n  - {id: who, type: STRING}\ntasks:\n  - {id: say, type: debug.Return, format: 'hello {{ inputs.who }} of {{ run.correlationId }}'}\noutputs:\n  - {id: said, type: STRING, value: '{{ outputs.say.value }}'}\n";
+    let child = "inputs:
+  - {id: who, type: STRING}
+tasks:
+  - {id: say, type: debug.Return, format: 'hello {{ inputs.who }} of {{ run.correlationId }}'}
+outputs:
+  - {id: said, type: STRING, value: '{{ outputs.say.value }}'}\n";
     server.push(&flow("child", child)).await;
-    let parent = "labels: {team: blue}\ntasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {who: '{{ trigger.data.who }}'}, labels: {step: sub}, inheritLabels: true}\noutputs:\n  - {id: said, type: STRING, value: '{{ outputs.sub.outputs.said }}'}\n";
+    let parent = "labels: {team: blue}
+tasks:
+  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, inputs: {who: '{{ trigger.data.who }}'}, labels: {step: sub}, inheritLabels: true}
+outputs:
+  - {id: said, type: STRING, value: '{{ outputs.sub.outputs.said }}'}\n";
     server.push(&flow("parent", parent)).await;
     let body = json!({"workflow_id": "e2e:parent", "inputs": {"who": "ann"}, "correlation_id": "order-17", "labels": {"extra": "x"}});
     let root = server.post("/v1/runs", body).await.run_id();
@@ -30,7 +39,14 @@ async fn a_failure_below_is_transmitted_unless_the_flow_says_no() {
     let server = Server::start().await;
     server.push(&flow("child", "tasks:\n  - {id: no, type: execution.Fail, errorMessage: deep trouble}\n")).await;
     server.push(&flow("strict", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child}\n")).await;
-    server.push(&flow("mild", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, transmitFailed: false}\n  - {id: say, type: log.Log, message: 'it {{ outputs.sub.state }}'}\n")).await;
+    server
+        .push(&flow(
+            "mild",
+            "tasks:
+  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, transmitFailed: false}
+  - {id: say, type: log.Log, message: 'it {{ outputs.sub.state }}'}\n",
+        ))
+        .await;
     let strict = server.trigger_wait("strict", None, json!({})).await;
     assert_eq!(strict.json["status"], "failed");
     let error = &server.run(&strict.run_id()).await["error"];
@@ -63,7 +79,17 @@ async fn cancelling_the_root_cancels_all_below() {
     let server = Server::start().await;
     server.push(&flow("leaf", "tasks:\n  - {id: nap, type: flow.Sleep, duration: PT10M}\n")).await;
     server.push(&flow("middle", "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: leaf}\n")).await;
-    server.push(&flow("root", "tasks:\n  - id: both\n    type: flow.Parallel\n    tasks:\n      - {id: one, type: flow.Subflow, namespace: e2e, flowId: middle}\n      - {id: two, type: flow.Subflow, namespace: e2e, flowId: leaf}\n")).await;
+    server
+        .push(&flow(
+            "root",
+            "tasks:
+  - id: both
+    type: flow.Parallel
+    tasks:
+      - {id: one, type: flow.Subflow, namespace: e2e, flowId: middle}
+      - {id: two, type: flow.Subflow, namespace: e2e, flowId: leaf}\n",
+        ))
+        .await;
     let root = server.trigger("root", Some("k"), json!({})).await.run_id();
     eventually(PATIENCE, "two sleeping leaves", || async {
         let leaves = server.runs_of("leaf").await;
@@ -83,7 +109,10 @@ async fn parents_with_the_same_key_of_a_sub_run_share_it() {
     let child = post("child", &bank.url("/hold/pay"), "")
         + "outputs:\n  - {id: code, type: INT, value: '{{ outputs.pay.code }}'}\n";
     server.push(&child).await;
-    let parent = "tasks:\n  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, idempotencyKey: 'order-{{ trigger.data.order }}'}\noutputs:\n  - {id: code, type: INT, value: '{{ outputs.sub.outputs.code }}'}\n";
+    let parent = "tasks:
+  - {id: sub, type: flow.Subflow, namespace: e2e, flowId: child, idempotencyKey: 'order-{{ trigger.data.order }}'}
+outputs:
+  - {id: code, type: INT, value: '{{ outputs.sub.outputs.code }}'}\n";
     server.push(&flow("parent", parent)).await;
     let one = server.trigger("parent", None, json!({"order": 7})).await.run_id();
     let two = server.trigger("parent", None, json!({"order": 7})).await.run_id();
@@ -127,7 +156,14 @@ async fn inputs_that_do_not_fit_the_child_fail_the_step_and_make_no_run() {
 #[tokio::test]
 async fn recursion_ends_at_the_depth_limit() {
     let server = Server::start().await;
-    let source = "inputs:\n  - {id: n, type: INT, defaults: 0}\ntasks:\n  - id: more\n    type: flow.If\n    condition: '{{ inputs.n < 100 }}'\n    then:\n      - {id: sub, type: flow.Subflow, namespace: e2e, flowId: deep, inputs: {n: '{{ inputs.n + 1 }}'}}\n";
+    let source = "inputs:
+  - {id: n, type: INT, defaults: 0}
+tasks:
+  - id: more
+    type: flow.If
+    condition: '{{ inputs.n < 100 }}'
+    then:
+      - {id: sub, type: flow.Subflow, namespace: e2e, flowId: deep, inputs: {n: '{{ inputs.n + 1 }}'}}\n";
     server.push(&flow("deep", source)).await;
     let run = server.trigger_wait("deep", None, json!({})).await;
     assert_eq!(run.json["status"], "failed", "{}", run.text);

@@ -135,7 +135,15 @@ async fn f10_without_a_key_each_call_is_a_run() {
 #[tokio::test]
 async fn f11_the_body_of_a_twin_is_ignored() {
     let server = Server::start().await;
-    server.push(&flow("a", "tasks:\n  - {id: say, type: debug.Return, format: '{{ trigger.data.x }}'}\noutputs:\n  - {id: x, type: STRING, value: '{{ outputs.say.value }}'}\n")).await;
+    server
+        .push(&flow(
+            "a",
+            "tasks:
+  - {id: say, type: debug.Return, format: '{{ trigger.data.x }}'}
+outputs:
+  - {id: x, type: STRING, value: '{{ outputs.say.value }}'}\n",
+        ))
+        .await;
     let first = server.trigger_wait("a", Some("k"), json!({"x": "one"})).await;
     assert_eq!(first.json["outputs"], json!({"x": "one"}));
     let twin = server.trigger_wait("a", Some("k"), json!({"x": "two"})).await;
@@ -147,7 +155,11 @@ async fn f11_the_body_of_a_twin_is_ignored() {
 #[tokio::test]
 async fn f16_a_providers_retries_meet_the_first_delivery() {
     let server = Server::start().await;
-    let hook = "tasks:\n  - {id: say, type: log.Log, message: '{{ trigger.body.id }}'}\ntriggers:\n  - {id: hook, type: trigger.Webhook, key: abc}\nidempotency: {key: '{{ trigger.body.id }}'}\n";
+    let hook = "tasks:
+  - {id: say, type: log.Log, message: '{{ trigger.body.id }}'}
+triggers:
+  - {id: hook, type: trigger.Webhook, key: abc}
+idempotency: {key: '{{ trigger.body.id }}'}\n";
     server.push(&flow("a", hook)).await;
     let first = server.post("/v1/webhooks/e2e/a/abc", json!({"id": "evt_1"})).await;
     assert!(!first.replayed());
