@@ -2,6 +2,7 @@
 
 use crate::flows::LoadedFlow;
 use indexmap::IndexMap;
+use semel_core::ir::TaskKind;
 use semel_core::run::{Event, RunState, StepKey, StepOutcome, VerdictKind};
 use semel_core::{Millis, RunId};
 use semel_expr::Value;
@@ -9,6 +10,9 @@ use semel_store::{EffectRow, EffectState};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Entries that `errorLogs()` gives at most.
+const ERRORS_MAX: usize = 100;
 
 #[derive(Clone, Debug)]
 pub struct Memory {
@@ -27,6 +31,8 @@ pub struct Memory {
     pub deliveries: Vec<Value>,
     /// The first step that failed the run, since it last began.
     pub failed_step: Option<StepKey>,
+    /// `errorLogs()`: failures of single steps since the run last began.
+    pub errors: Vec<Value>,
 }
 
 impl Default for Memory {
@@ -41,6 +47,7 @@ impl Default for Memory {
             effects: BTreeMap::new(),
             deliveries: Vec::new(),
             failed_step: None,
+            errors: Vec::new(),
         }
     }
 }
@@ -75,6 +82,9 @@ impl Memory {
             Event::StepEnded { step, outcome, output, failure, tolerated, .. } => {
                 if failure.is_some() && !tolerated {
                     self.failed_step.get_or_insert_with(|| step.clone());
+                }
+                if let Some(failure) = failure {
+                    self.note_error(step, failure.message(), flow, at);
                 }
                 if let Some(output) = output {
                     self.set_output(step, output.json(), flow);
@@ -129,7 +139,10 @@ impl Memory {
                 self.failed_step = None;
                 self.drop_outputs_from(*from, flow);
             }
-            Event::Started { .. } | Event::Restarted { .. } => self.failed_step = None,
+            Event::Started { .. } | Event::Restarted { .. } => {
+                self.failed_step = None;
+                self.errors.clear();
+            }
             Event::Branched { output: None, .. }
             | Event::OpDone { output: None, .. }
             | Event::StepStarted { .. }
@@ -165,6 +178,23 @@ impl Memory {
     /// Forgets ledger rows that need no further change; call after they were written.
     pub fn forget_settled(&mut self) {
         self.effects.retain(|_, row| row.state != EffectState::Done);
+    }
+
+    /// A group fails with its child's failure; only the child's own is noted.
+    fn note_error(&mut self, step: &StepKey, message: &str, flow: &LoadedFlow, at: Millis) {
+        let group = step.iteration_number().is_some()
+            || flow.index.task(step.task_id()).is_none_or(|task| match task.kind {
+                TaskKind::Sequential(_)
+                | TaskKind::Parallel { .. }
+                | TaskKind::If { .. }
+                | TaskKind::Switch { .. }
+                | TaskKind::ForEach { .. } => true,
+                TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => false,
+            });
+        if !group && self.errors.len() < ERRORS_MAX {
+            let entry = serde_json::json!({"taskId": step.task_id(), "level": "ERROR", "message": message, "timestamp": at.to_rfc3339()});
+            self.errors.push(Value::from_json(&entry));
+        }
     }
 
     fn mark(&mut self, step: &StepKey, to: EffectState, at: Millis) {

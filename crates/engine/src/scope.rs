@@ -5,6 +5,7 @@ use crate::memory::Memory;
 use crate::ports::Entropy;
 use crate::secrets::Secrets;
 use indexmap::IndexMap;
+use semel_core::limits::Limits;
 use semel_core::run::{RunState, StepKey};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Scope, SecretRef, Value};
@@ -209,6 +210,11 @@ impl Scope for ExprScope<'_> {
     fn host(&self, name: &str, args: &[Value], _named: &[(String, Value)]) -> Option<Result<Value, String>> {
         match name {
             "currentEachOutput" => Some(self.current_each_output(args)),
+            "errorLogs" => Some(Ok(Value::list(self.memory.errors.clone()))),
+            "yaml" => Some(match args {
+                [Value::Str(text)] => semel_flow::yaml_value(text, &Limits::default()).map(|json| Value::from_json(&json)),
+                _ => Err("yaml() takes one text that holds no secret".to_owned()),
+            }),
             _ => None,
         }
     }

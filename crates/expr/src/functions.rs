@@ -9,6 +9,7 @@ use crate::{EvalError, dates, ops};
 const OWN: &[&str] = &[
     "dayOfMonth",
     "dayOfWeek",
+    "fromIon",
     "fromJson",
     "hourOfDay",
     "id",
@@ -23,6 +24,17 @@ const OWN: &[&str] = &[
     "range",
     "uuid",
 ];
+
+/// Functions of this crate that hand their arguments on or ask the scope by a method of its own.
+const SCOPED: &[&str] = &["currentEachOutput", "kv", "render", "renderOnce", "secret"];
+
+/// Functions that the engine answers through [`crate::Scope::host`].
+const HOSTED: &[&str] = &["errorLogs", "yaml"];
+
+/// Whether this build provides the function; the other known names belong to hosts that do.
+pub fn is_built_function(name: &str) -> bool {
+    OWN.contains(&name) || SCOPED.contains(&name) || HOSTED.contains(&name)
+}
 
 const ALPHABET: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const TEXT_LENGTH_MAX: i64 = 1_000;
@@ -46,7 +58,8 @@ pub(crate) fn untouched(
 
 pub(crate) fn call(eval: &mut Evaluator, name: &str, args: &Args) -> Result<Value, EvalError> {
     match name {
-        "json" | "fromJson" => from_json(args.required(0, "json", name)?),
+        // Ion as Kestra writes it for plain data is JSON.
+        "json" | "fromJson" | "fromIon" => from_json(args.required(0, "json", name)?),
         "now" => {
             let now = dates::instant(i128::from(eval.scope.now_millis()) * 1_000_000)?;
             dates::format_instant(&now, args, 0)

@@ -34,6 +34,7 @@ mod yaml;
 
 pub use budget::Budget;
 pub use catalog::{is_known_filter, is_known_function, suggest_filter, suggest_function};
+pub use functions::is_built_function;
 pub use references::References;
 pub use render::{render, render_json, render_typed};
 pub use template::{SyntaxError, Template};

@@ -71,6 +71,7 @@ fn expressions(context: &mut Context) -> OutputsRead {
                 .iter()
                 .any(|path| path.reaches_outputs && !matches!(path.root.as_str(), "outputs" | "trigger" | "inputs"));
         read.ids.extend(references.outputs.iter().cloned());
+        functions(context, &used);
         roots(context, &used, &paths);
         inputs(context, &used, &paths);
         outputs(context, &used, &paths);
@@ -83,6 +84,19 @@ fn locate(context: &Context, used: &TemplateUse, at: Option<Range<usize>>) -> Ra
     match (used.node.scalar(), at) {
         (Some(scalar), Some(at)) => scalar.locate(context.source.text, &used.node.at, at),
         _ => used.node.at.clone(),
+    }
+}
+
+/// A function that Kestra has and this build does not is refused here, not in the middle of a run.
+fn functions(context: &mut Context, used: &TemplateUse) {
+    for (name, at) in used.references.functions.iter().filter(|(name, _)| !semel_expr::is_built_function(name)) {
+        if context.is_full() {
+            return;
+        }
+        let place = locate(context, used, Some(*at..at + name.len()));
+        let message = format!("the function `{name}` is known in Kestra, and this build does not have it");
+        let finding = Finding::error(codes::NOT_BUILT, place, message);
+        context.report(finding.suggest("do it in a task of its own, or leave this flow on Kestra until it is built"));
     }
 }
 
@@ -114,6 +128,9 @@ fn meant_root(context: &Context, root: &str) -> Option<String> {
     }
     if context.tasks.contains_key(root) {
         return Some(format!("write `outputs.{root}`"));
+    }
+    if root == "secrets" || root == "secret" {
+        return Some("write `secret('NAME')`".to_owned());
     }
     suggest::did_you_mean(root, ROOTS.iter().copied())
 }

@@ -65,6 +65,16 @@ pub fn compile(source: &str, catalog: &dyn Catalog, limits: &Limits) -> Result<C
     }
 }
 
+/// Reads a YAML text as data, under the same limits as a flow. `Err` says what is wrong and where.
+pub fn yaml_value(text: &str, limits: &Limits) -> Result<serde_json::Value, String> {
+    let source = Source::new(text);
+    let (root, findings) = yaml::load(&source, limits);
+    match findings.into_iter().find(|finding| finding.severity == Severity::Error) {
+        Some(error) => Err(format!("line {}: {}", source.span(error.at.clone()).line, error.message)),
+        None => Ok(root.map_or(serde_json::Value::Null, |node| node.to_json())),
+    }
+}
+
 /// More than this helps nobody, and each one costs a walk over its line.
 const DIAGNOSTICS_MAX: usize = 100;
 

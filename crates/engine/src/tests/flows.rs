@@ -375,6 +375,41 @@ outputs:
 }
 
 #[test]
+fn the_text_of_a_secret_input_is_stored_nowhere() {
+    let mut world = World::new();
+    world.push(
+        r#"
+id: f
+namespace: n
+inputs:
+  - {id: pin, type: SECRET}
+  - {id: short, type: SECRET, defaults: "42"}
+  - {id: token, type: SECRET, defaults: "{{ secret('TOKEN') }}"}
+tasks:
+  - {id: call, type: http.Request, uri: http://x/a, headers: {A: "{{ inputs.pin }}", B: "{{ trigger.data.pin }}", C: "{{ inputs.token }}", D: "{{ inputs.short }}"}}
+"#,
+    );
+    let run = world.admit("f", None, json!({"pin": "pin-canary-1", "short": "77", "note": "it is pin-canary-1"})).run.unwrap().id;
+    world.run_down();
+    assert_eq!(world.status(run), Status::Completed, "{}", world.failure(run));
+    let sent = &world.calls[0].config["headers"];
+    assert_eq!(*sent, json!({"A": "pin-canary-1", "B": "pin-canary-1", "C": "secret-canary", "D": "77"}));
+    let journal: String = world
+        .store
+        .journal(&world.workspace, run, 0, 100)
+        .unwrap()
+        .into_iter()
+        .map(|r| String::from_utf8_lossy(&[r.events, r.values.unwrap_or_default()].concat()).into_owned())
+        .collect();
+    for place in [world.store.dump().unwrap().to_string(), journal] {
+        assert!(!place.contains("canary") && !place.contains("\"77\""), "{place}");
+    }
+    world.push("id: g\nnamespace: n\ninputs:\n  - {id: t, type: STRING, defaults: \"{{ secret('TOKEN') }}\"}\ntasks:\n  - {id: a, type: log.Log, message: x}\n");
+    let refused = world.occurrence("g", None, json!({}));
+    assert!(matches!(world.try_admit(refused), Err(AdmitError::Inputs(_))));
+}
+
+#[test]
 fn keys_and_inputs_are_checked_before_anything_is_stored() {
     let mut world = World::new();
     world.push(
@@ -425,4 +460,26 @@ fn a_restarted_loop_still_has_its_items() {
     assert_eq!(world.status(run), Status::Completed);
     let uris: Vec<&str> = world.calls.iter().map(|c| c.uri.as_str()).collect();
     assert_eq!(uris, ["http://x/a", "http://x/b", "http://x/b", "http://x/c"]);
+}
+
+#[test]
+fn error_logs_and_yaml_are_functions() {
+    let mut world = World::new();
+    world.push(
+        r#"
+id: f
+namespace: n
+variables: {doc: "a: [1, 2]"}
+tasks:
+  - {id: ok, type: log.Log, message: "{{ yaml('b: [3, 4]').b[1] }} {{ fromIon('[5]')[0] }}"}
+  - id: group
+    type: flow.Sequential
+    tasks: [{id: bad, type: execution.Fail, errorMessage: "went wrong"}]
+errors:
+  - {id: tell, type: log.Log, message: "{{ errorLogs() | length }}: {{ errorLogs()[0].taskId }} {{ errorLogs()[0].message }}"}
+"#,
+    );
+    let run = world.admit("f", None, json!({})).run.unwrap().id;
+    world.run_down();
+    assert_eq!(world.logs(run), ["4 5", "went wrong", "1: bad went wrong"]);
 }

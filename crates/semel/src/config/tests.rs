@@ -42,8 +42,8 @@ fn every_section_is_read() {
     let text = "dev = true\n[limits]\nbody_bytes_max = 10\n[outbound]\nprivate = 'deny'\nallow = ['10.0.0.0/8']\n\
                 [secrets]\nkey_command = 'vault read key'\n[trigger]\nscope = 'workspace'\n\
                 [retention]\ndecisions = 'P7D'\nhistory = 'P30D'\n[log]\nformat = 'json'\n";
-    let config = load(text, &[("SEMEL_LIMITS_KEY_CHARS_MAX", "99")], Flags::default()).unwrap();
-    assert_eq!((config.limits.body_bytes_max, config.limits.key_chars_max), (10, 99));
+    let config = load(text, &[("SEMEL_LIMITS_HTTP_CALLS_MAX", "99")], Flags::default()).unwrap();
+    assert_eq!((config.limits.body_bytes_max, config.limits.http_calls_max), (10, 99));
     assert!(config.dev && config.log_json && config.trigger_scope_workspace && !config.outbound_private_allowed);
     assert_eq!(config.outbound_allow, ["10.0.0.0/8"]);
     assert_eq!(config.secret_key, SecretKey::Command("vault read key".into()));
