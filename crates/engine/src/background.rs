@@ -120,7 +120,7 @@ fn missed_rule(due: &[Millis], recover: RecoverMissed, late_max_ms: Option<i64>,
     let kept: Vec<Millis> = match recover {
         RecoverMissed::All => due.to_vec(),
         RecoverMissed::Last => due.last().copied().into_iter().collect(),
-        RecoverMissed::None => due.last().copied().filter(|at| now.since(*at) < 60_000).into_iter().collect(),
+        RecoverMissed::None => due.last().copied().filter(|at| now.since(*at) < 10_000).into_iter().collect(),
     };
     kept.into_iter().filter(|at| late_max_ms.is_none_or(|max| now.since(*at) <= max)).collect()
 }
