@@ -29,8 +29,8 @@ pub fn prepare(services: &Services, occurrence: Occurrence, lineage: Option<Line
     if flow.index.flow.disabled {
         return Err(AdmitError::Disabled);
     }
-    let trigger_stored = Value::from_json(&occurrence.trigger).to_stored();
-    let mut memory = Memory { trigger: trigger_value(&trigger_stored), ..Memory::default() };
+    let sent = Value::from_json(&occurrence.trigger).to_stored();
+    let mut memory = Memory { trigger: trigger_value(&sent), ..Memory::default() };
     let labels = merge_labels(&occurrence, &flow);
     memory.labels = labels.clone().into_iter().collect();
 
@@ -46,6 +46,9 @@ pub fn prepare(services: &Services, occurrence: Occurrence, lineage: Option<Line
         inputs::check(&flow.index.flow.inputs, &given, &scope).map_err(AdmitError::Inputs)?
     };
     memory.inputs = Value::from_stored(&stored);
+    // What is stored and what keys are made of: without the texts of secret inputs.
+    let trigger_stored = inputs::hide_secrets(&occurrence.trigger, &flow.index.flow.inputs, &given, &stored).to_stored();
+    memory.trigger = trigger_value(&trigger_stored);
     let owned = scope(&memory);
     let scope = owned.scope(services, &occurrence.workspace, &flow, now);
     let block = flow.index.flow.idempotency.as_ref();

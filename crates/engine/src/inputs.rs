@@ -1,11 +1,12 @@
 //! Declared inputs: checked and converted before anything is stored.
 
 use crate::api::FieldError;
+use crate::driver::{Mask, hide};
 use crate::scope::put_dotted;
 use semel_core::duration;
 use semel_core::ir::{InputDef, InputType};
 use semel_core::time::Millis;
-use semel_expr::{Budget, EvalError, Scope, Value, render_json};
+use semel_expr::{Budget, Scope, Value, render_json};
 use serde_json::Value as Json;
 
 /// The inputs of a run in stored form (secrets sealed), or every field that cannot be used.
@@ -16,11 +17,18 @@ pub fn check(defs: &[InputDef], given: &Json, scope: &dyn Scope) -> Result<Json,
         let found = find(given, &def.id);
         let value = match (found, &def.defaults) {
             (Some(value), _) if !value.is_null() => Ok(Some(value.clone())),
-            (_, Some(defaults)) => default_value(defaults, scope).map(Some),
+            (_, Some(defaults)) => match default_value(def, defaults, scope) {
+                Ok(Computed::Hole(stored)) => {
+                    put_dotted(&mut out, &def.id, stored);
+                    continue;
+                }
+                Ok(Computed::Plain(value)) => Ok(Some(value)),
+                Err(message) => Err(message),
+            },
             (_, None) => Ok(None),
         };
         match value {
-            Err(error) => errors.push(FieldError { field: def.id.clone(), message: error.message }),
+            Err(message) => errors.push(FieldError { field: def.id.clone(), message }),
             Ok(None) if def.required => {
                 let message = format!("missing required input of type {}", type_word(def.input_type));
                 errors.push(FieldError { field: def.id.clone(), message });
@@ -36,13 +44,53 @@ pub fn check(defs: &[InputDef], given: &Json, scope: &dyn Scope) -> Result<Json,
     if errors.is_empty() { Ok(Json::Object(out)) } else { Err(errors) }
 }
 
+/// The trigger with holes where it carries the text of a `SECRET` input: whole texts of any length,
+/// and longer ones inside others.
+pub fn hide_secrets(trigger: &Json, defs: &[InputDef], given: &Json, stored: &Json) -> Value {
+    let hole = |def: &InputDef| match Value::from_stored(find(stored, &def.id)?) {
+        Value::Tainted(tainted) => tainted.parts.first().cloned(),
+        _ => None,
+    };
+    let masks: Vec<Mask> = defs
+        .iter()
+        .filter(|def| def.input_type == InputType::Secret)
+        .filter_map(|def| Some((hole(def)?, find(given, &def.id)?.as_str()?.to_owned())))
+        .filter(|(_, text)| !text.is_empty())
+        .collect();
+    let value = Value::from_json(trigger);
+    if masks.is_empty() { value } else { hide(&hide_whole(&value, &masks), &masks) }
+}
+
+fn hide_whole(value: &Value, masks: &[Mask]) -> Value {
+    match value {
+        Value::Str(text) => match masks.iter().find(|(_, plain)| **plain == **text) {
+            Some((hole, _)) => Value::Tainted(semel_expr::Tainted { parts: vec![hole.clone()] }.into()),
+            None => value.clone(),
+        },
+        Value::List(items) => Value::list(items.iter().map(|item| hide_whole(item, masks)).collect()),
+        Value::Map(map) => Value::map(map.iter().map(|(name, item)| (name.clone(), hide_whole(item, masks))).collect()),
+        other => other.clone(),
+    }
+}
+
 fn find<'a>(given: &'a Json, id: &str) -> Option<&'a Json> {
     given.get(id).or_else(|| id.split('.').try_fold(given, |at, part| at.get(part)))
 }
 
-fn default_value(defaults: &Json, scope: &dyn Scope) -> Result<Json, EvalError> {
-    let value = render_json(defaults, scope, &mut Budget::default(), true)?;
-    Ok(value.to_masked_json())
+/// A default that was computed.
+enum Computed {
+    Plain(Json),
+    /// Read through `secret()`: in stored form already.
+    Hole(Json),
+}
+
+fn default_value(def: &InputDef, defaults: &Json, scope: &dyn Scope) -> Result<Computed, String> {
+    let value = render_json(defaults, scope, &mut Budget::default(), true).map_err(|error| error.message)?;
+    match value.to_plain_json() {
+        Some(plain) => Ok(Computed::Plain(plain)),
+        None if def.input_type == InputType::Secret && matches!(value, Value::Tainted(_)) => Ok(Computed::Hole(value.to_stored())),
+        None => Err("its default would hold a secret; give the input the type SECRET".to_owned()),
+    }
 }
 
 fn type_word(input_type: InputType) -> String {

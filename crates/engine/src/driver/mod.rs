@@ -20,7 +20,8 @@ use crate::api::{Control, ControlError, RunChange};
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::scope::{ExprScope, RunScope, Services};
-use active::{Active, Mask, Origin, Queued};
+pub(crate) use active::Mask;
+use active::{Active, Origin, Queued};
 use semel_core::limits::Limits;
 use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, Payload, Performed, RunState, StepKey, VerdictKind, decide};
 use semel_core::{Millis, RunId, WorkspaceId};
@@ -581,7 +582,7 @@ fn translate(outcome: Outcome, masks: &[Mask]) -> Performed {
 }
 
 /// Puts holes where a far side echoed a secret, or what was computed through one.
-fn hide(value: &Value, masks: &[Mask]) -> Value {
+pub(crate) fn hide(value: &Value, masks: &[Mask]) -> Value {
     let masks: Vec<&Mask> = masks.iter().filter(|(part, text)| text.len() >= echo_bytes_min(part)).collect();
     if masks.is_empty() {
         return value.clone();
@@ -609,7 +610,7 @@ fn hide_each(value: &Value, masks: &[&Mask]) -> Value {
 
 fn hide_text(text: &str, masks: &[&Mask]) -> Value {
     let mut parts: Vec<Part> = vec![Part::Text(text.to_owned())];
-    for (hole, plain) in masks.iter().copied() {
+    for (hole, plain) in masks {
         parts = parts
             .into_iter()
             .flat_map(|part| match part {

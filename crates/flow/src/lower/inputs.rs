@@ -118,6 +118,10 @@ impl<'a> Context<'a> {
         if input_type == InputType::Array {
             self.required(&fields, &what, "itemType");
         }
+        if let (Some(InputType::Secret), Some(node)) = (input.item_type, fields.get("itemType")) {
+            let finding = Finding::error(codes::BAD_VALUE, node.at.clone(), "the items of a list cannot be SECRET");
+            self.report(finding.suggest("use one input of type SECRET for each"));
+        }
         if let Some(node) = fields.get("defaults") {
             input.defaults = Some(self.during(Moment::Admission, |context| context.tree(node)));
             self.check_default(node, &input);
