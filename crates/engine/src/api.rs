@@ -138,7 +138,7 @@ pub struct Pushed {
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PushError {
-    #[error("the flow has {} errors", .0.len())]
+    #[error("the flow has {} error{}", .0.len(), if .0.len() == 1 { "" } else { "s" })]
     Invalid(Vec<semel_flow::Diagnostic>),
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -79,7 +79,7 @@ impl Secrets {
             Ok(None) if self.environment.contains_key(&name.to_uppercase()) => {
                 Ok(SecretRef { name: name.to_uppercase(), version: 0 })
             }
-            Ok(None) => Err(format!("Cannot find secret for key '{name}'")),
+            Ok(None) => Err(format!("Cannot find secret for key '{name}'; store it with `semel secret set {name}`")),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -76,7 +76,7 @@ impl Problem {
     }
 
     pub fn run_unknown() -> Problem {
-        Problem::new(Code::RunUnknown, "no run with this id in this workspace")
+        Problem::new(Code::RunUnknown, "no run with this id in this workspace; `GET /v1/runs` lists them")
     }
 
     /// One field of a body cannot be used.

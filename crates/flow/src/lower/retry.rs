@@ -21,7 +21,7 @@ impl<'a> Context<'a> {
             "exponential" => &["interval", "maxInterval", "delayFactor"],
             _ => &["minInterval", "maxInterval"],
         };
-        let what = format!("a {kind} retry");
+        let what = format!("{} {kind} retry", if kind == "exponential" { "an" } else { "a" });
         let fields = self.fields(node, Names { what: &what, allowed: &[own, COMMON], not_built: &[] })?;
         let schedule = match kind {
             "constant" => {

@@ -58,7 +58,9 @@ fn template(source: &Source, at: usize) -> Option<Finding> {
 
 fn tab(source: &Source, at: usize, info: &str) -> Option<Finding> {
     let line = source.line_of(at);
-    let (range, tab) = (line.saturating_sub(1)..=line).rev().find_map(|line| {
+    // After a plain text the parser names the start of that text, and the tab is on the next line.
+    let next = info.contains("tab").then_some(line + 1);
+    let (range, tab) = [line, line.saturating_sub(1)].into_iter().chain(next).find_map(|line| {
         let range = source.line_range(line);
         let text = &source.text[range.clone()];
         let blank = text.len() - text.trim_start().len();

@@ -17,6 +17,19 @@ fn tab_indent() {
 }
 
 #[test]
+fn tab_after_a_text() {
+    assert_snapshot!(shown("id: f\nnamespace: n\ntasks:\n  - id: a\n\ttype: log.Log\n    message: hi\n"), @r#"
+    error[tab_indent]: YAML is indented with spaces, and this is a tab
+     --> flow.yaml:5:1
+      |
+    5 |     type: log.Log
+      | ^^^^
+      |
+      = help: replace each tab by two spaces
+    "#);
+}
+
+#[test]
 fn unclosed_double_quote() {
     assert_snapshot!(shown("id: f\nnamespace: \"n\ntasks:\n  - id: a\n    type: log.Log\n    message: hi\n"), @r#"
     error[unclosed_quote]: this quote is never closed

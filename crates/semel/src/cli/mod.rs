@@ -27,8 +27,8 @@ const EXAMPLES: &str = "\
 Examples:
   semel demo                       see one event delivered 50 times become one charge
   semel serve --dev                a server on this machine, without tokens
-  semel flow push payments.yaml    store a flow
-  semel run start shop:payments    start it
+  semel flow push hello.yaml       store a flow
+  semel run start demo:hello       start it
   semel run list                   what ran
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 server not reachable.";

@@ -22,6 +22,9 @@ impl Machine<'_> {
 
     pub(super) fn resume(&mut self, by: By) -> Result<(), NotPossible> {
         if !self.state.paused || self.state.is_ended() {
+            if self.state.open_doubts() > 0 {
+                return refuse("the run is not paused: an effect is in doubt; give a verdict (semel run verdict)");
+            }
             return refuse("the run is not paused; use restart for a failed run");
         }
         self.emit(Event::Resumed { by });
@@ -82,15 +85,16 @@ impl Machine<'_> {
 
     pub(super) fn restart(&mut self, by: By) -> Result<(), NotPossible> {
         match self.state.phase {
-            Phase::Ended(_) if self.state.open_doubts() > 0 => {
-                refuse("an effect is in doubt; give a verdict first (semel run verdict)")
-            }
+            _ if self.state.open_doubts() > 0 => refuse("an effect is in doubt; give a verdict first (semel run verdict)"),
             Phase::Ended(EndStatus::Completed) => refuse("the run completed; use replay to do finished steps again"),
             Phase::Ended(EndStatus::Failed | EndStatus::Cancelled) => {
                 self.reopen(by);
                 Ok(())
             }
-            Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater => refuse("the run has not ended"),
+            _ if self.state.paused => refuse("the run is paused; use resume"),
+            Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater => {
+                refuse("the run has not ended; it goes on by itself")
+            }
         }
     }
 
@@ -135,11 +139,11 @@ impl Machine<'_> {
     }
 
     pub(super) fn replay(&mut self, by: By, from: Option<String>) -> Result<(), NotPossible> {
-        if !self.state.is_ended() {
-            return refuse("the run has not ended; cancel it first");
-        }
         if self.state.open_doubts() > 0 {
             return refuse("an effect is in doubt; give a verdict first (semel run verdict)");
+        }
+        if !self.state.is_ended() {
+            return refuse("the run has not ended; cancel it first");
         }
         let from = match from {
             None => 0,

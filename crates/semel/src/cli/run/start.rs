@@ -15,8 +15,9 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  semel run start shop:payments --input id=evt_1 --input amount:=4200
-  semel run start shop:payments --inputs @event.json --key evt_1 --wait
+  semel run start shop:orders --input order_id=o-1 --input amount:=4200
+  semel run start shop:orders --inputs @order.json --wait
+  semel run start hello --key greeting-1
   semel run start nightly --label team=ops --wait 30
 
 `name=text` gives text, `name:=JSON` any JSON value. With --wait the command fails if the run does.")]

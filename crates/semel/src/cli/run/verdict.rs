@@ -21,7 +21,7 @@ pub struct Verdict {
     /// Id of the run
     #[arg(value_name = "RUN")]
     run: String,
-    /// It happened; this is its result
+    /// It happened; this is its output as later tasks read it, like {"code":200,"body":"…"}
     #[arg(long, value_name = "JSON", num_args = 0..=1, default_missing_value = "null")]
     done: Option<String>,
     /// It did not happen: do it, with the same key

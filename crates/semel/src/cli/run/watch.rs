@@ -32,8 +32,11 @@ impl Watch {
             let Some(chunk) = chunk else { break };
             for event in events.feed(&chunk) {
                 if event.name == "run" {
-                    last = event.data;
-                    tell(shell, &last)?;
+                    let before = std::mem::replace(&mut last, event.data);
+                    // People read states; a script may want every event.
+                    if shell.json || field(&before, "status") != field(&last, "status") {
+                        tell(shell, &last)?;
+                    }
                 }
                 // The server follows a held run too, but nothing happens to it until somebody decides.
                 if event.name == "end" || object::is_settled(&field(&last, "status")) {

@@ -32,7 +32,7 @@ pub async fn list(call: Call) -> Answer {
         key: call.query.text("key")?,
         scope: call.query.text("scope")?,
         run: call.query.read("run_id", "a run id", |text| text.parse().ok())?,
-        states: call.query.words("state", "of pending, live, held, done, failed, cancelled, erased", parse)?,
+        states: call.query.words("state", "one of pending, live, held, done, failed, cancelled, erased", parse)?,
         after: page.after_as(Hash16::from_hex)?,
         limit: page.fetch(),
     };

@@ -35,7 +35,7 @@ fn query(call: &Call) -> Result<RunQuery, Problem> {
     Ok(RunQuery {
         namespace,
         flow_id,
-        statuses: query.words("status", "of queued, running, waiting, paused, held, completed, failed, cancelled", Status::parse)?,
+        statuses: query.words("status", "one of queued, running, waiting, paused, held, completed, failed, cancelled", Status::parse)?,
         labels: labels.collect::<Result<_, _>>()?,
         key: query.text("key")?,
         correlation_id: query.text("correlation_id")?,
