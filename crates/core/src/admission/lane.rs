@@ -58,6 +58,8 @@ pub enum HolderState {
     OpenIntent,
     /// It waits for a verdict; replacing it would bury the doubt.
     Held,
+    /// The event comes from a run below the holder, which cannot take the place of its own root.
+    Ancestor,
 }
 
 /// What becomes of a fresh event.
@@ -89,7 +91,7 @@ pub enum LaneVerdict {
 /// |---|---|---|---|---|---|---|---|
 /// | free slot, nobody waits | Run | Run | Gather | Run | Run | Run | Run |
 /// | gathering | Queue | Queue | Coalesce | Deliver | Reject `lane_busy` | created ended | Run |
-/// | busy | Queue, or Reject `queue_full` | Replace · ReplaceDeferred on an open intent · Reject `held_no_replace` on a held holder | Gather (runs when the lane frees) | Deliver | Reject `lane_busy` | created ended | Run |
+/// | busy | Queue, or Reject `queue_full` | Replace · ReplaceDeferred on an open intent · Reject `held_no_replace` on a held holder, `lane_busy` below the holder | Gather (runs when the lane frees) | Deliver | Reject `lane_busy` | created ended | Run |
 pub fn decide_lane(lane: &Lane, limit: u32, busy: Busy, holder: HolderState, now: Millis) -> LaneVerdict {
     let free = lane.holders.len() < limit as usize && lane.queue.is_empty();
     match busy {
@@ -112,6 +114,7 @@ pub fn decide_lane(lane: &Lane, limit: u32, busy: Busy, holder: HolderState, now
         Busy::Replace => match (lane.holders.first(), holder) {
             (None, _) => LaneVerdict::Queue(Reason::Queued),
             (Some(_), HolderState::Held) => LaneVerdict::Reject(Reason::HeldNoReplace),
+            (Some(_), HolderState::Ancestor) => LaneVerdict::Reject(Reason::LaneBusy),
             (Some(victim), HolderState::OpenIntent) => LaneVerdict::ReplaceDeferred { victim: *victim },
             (Some(victim), HolderState::Quiet) => LaneVerdict::Replace { victim: *victim },
         },

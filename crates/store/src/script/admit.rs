@@ -1,6 +1,6 @@
 //! Admission: claim, lane, run and decision row in one transaction.
 
-use super::ending::{cancel_quiet_tree, tree_has_open_intents};
+use super::ending::{Fence, cancel_quiet, tree_state};
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
@@ -199,7 +199,7 @@ fn fresh(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reaso
     };
     let now = tx.now();
     let mut lane = tx.lane(&request.workspace, rule.hash)?;
-    let holder = holder_state(tx, request, &lane)?;
+    let holder = holder_state(tx, request, rule, &lane)?;
     match decide_lane(&lane, rule.limit, rule.busy, holder, now) {
         LaneVerdict::Run => {
             if rule.busy != Busy::Parallel {
@@ -214,14 +214,12 @@ fn fresh(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reaso
             create(tx, request, looked, Decision::Queue, why, Birth::Queued)
         }
         LaneVerdict::Replace { victim } => {
-            let by = replaced_by(request);
-            let fenced = cancel_quiet_tree(tx, &request.workspace, victim, &by)?;
+            let fence = supersede(tx, request, rule, lane.queue.into_iter().chain([victim]))?;
             let mut lane = tx.lane(&request.workspace, rule.hash)?;
-            lane.remove(victim);
             lane.holders.push(request.run);
             tx.put_lane(&request.workspace, rule.hash, &lane)?;
             let mut answer = create(tx, request, looked, Decision::Replace, Reason::Replaced, Birth::Run)?;
-            answer.fenced = fenced;
+            (answer.fenced, answer.wake) = (fence.fenced, fence.wake);
             Ok(answer)
         }
         LaneVerdict::ReplaceDeferred { victim } => replace_deferred(tx, request, looked, rule, lane, victim),
@@ -246,13 +244,30 @@ fn replaced_by(request: &AdmitRequest) -> By {
     By { who: format!("run {}", request.run), why: "replaced by a newer event of its lane".into() }
 }
 
-fn holder_state(tx: &mut dyn Tx, request: &AdmitRequest, lane: &Lane) -> Result<HolderState> {
-    let Some(holder) = lane.holders.first() else { return Ok(HolderState::Quiet) };
-    match tx.run(&request.workspace, *holder)? {
-        Some(run) if run.status == Status::Held || run.open_doubts > 0 => Ok(HolderState::Held),
-        Some(run) if tree_has_open_intents(tx, &run)? => Ok(HolderState::OpenIntent),
-        _ => Ok(HolderState::Quiet),
+/// Only a replacement asks what the holder allows.
+fn holder_state(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, lane: &Lane) -> Result<HolderState> {
+    let (Busy::Replace, Some(holder)) = (rule.busy, lane.holders.first()) else { return Ok(HolderState::Quiet) };
+    let mut ancestor = request.parent.as_ref().map(|p| p.run);
+    while let Some(id) = ancestor {
+        if id == *holder {
+            return Ok(HolderState::Ancestor);
+        }
+        ancestor = tx.run(&request.workspace, id)?.and_then(|run| run.parent).map(|p| p.run);
     }
+    match tx.run(&request.workspace, *holder)? {
+        Some(run) => tree_state(tx, &run),
+        None => Ok(HolderState::Quiet),
+    }
+}
+
+/// Cancels runs of the lane that a newer event takes the place of.
+fn supersede(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, runs: impl Iterator<Item = RunId>) -> Result<Fence> {
+    let by = replaced_by(request);
+    let mut fence = Fence::default();
+    for run in runs {
+        cancel_quiet(tx, &request.workspace, run, &by, rule.hash, &mut fence)?;
+    }
+    Ok(fence)
 }
 
 /// The holder has something in flight: it is asked to stop, and this run is next. Runs that were
@@ -265,17 +280,13 @@ fn replace_deferred(
     lane: Lane,
     victim: RunId,
 ) -> Result<AdmitResult> {
-    let by = replaced_by(request);
-    let mut fenced = Vec::new();
-    for waiting in &lane.queue {
-        fenced.extend(cancel_quiet_tree(tx, &request.workspace, *waiting, &by)?);
-    }
+    let fence = supersede(tx, request, rule, lane.queue.into_iter())?;
     let mut lane = tx.lane(&request.workspace, rule.hash)?;
     lane.queue = vec![request.run];
     tx.put_lane(&request.workspace, rule.hash, &lane)?;
-    send(tx, request, victim, &Inbox::Cancel { by })?;
+    send(tx, request, victim, &Inbox::Cancel { by: replaced_by(request) })?;
     let mut answer = create(tx, request, looked, Decision::Replace, Reason::ReplaceDeferred, Birth::Queued)?;
-    answer.fenced = fenced;
+    (answer.fenced, answer.wake) = (fence.fenced, fence.wake);
     answer.wake.push(victim);
     Ok(answer)
 }

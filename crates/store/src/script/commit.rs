@@ -8,7 +8,8 @@ use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
 use semel_core::admission::{ClaimState, Decision};
-use semel_core::run::{EndStatus, Event, Failure, JOURNAL_VERSION, Payload, SNAPSHOT_VERSION, Status, StepKey};
+use semel_core::run::{By, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, SNAPSHOT_VERSION, Status, StepKey};
+use semel_core::RunId;
 use serde_json::{Value as Json, json};
 
 pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
@@ -34,8 +35,7 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     settle(tx, &mut run, commit, was_held, &mut out)?;
     report_doubts(tx, &run, commit, doubts_before, &mut out)?;
     for (child, by) in &commit.cancels {
-        notify(tx, workspace, *child, &Inbox::Cancel { by: by.clone() })?;
-        out.wake.push(*child);
+        stop_child(tx, &mut run, *child, by, &mut out)?;
     }
     if !run.active && !tx.inbox(workspace, run.id)?.is_empty() {
         // Something arrived that this commit did not know of.
@@ -51,6 +51,25 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     }
     out.version = run.version;
     Ok(Done::Committed(Box::new(out)))
+}
+
+/// Asks a child to stop. A run of somebody else that was only waited for goes on: it is not waited
+/// for any more, as if it had been cancelled.
+fn stop_child(tx: &mut dyn Tx, run: &mut RunRow, child: RunId, by: &By, out: &mut CommitResult) -> Result<()> {
+    let Some(row) = tx.run(&run.workspace, child)? else { return Ok(()) };
+    if row.parent.as_ref().is_some_and(|p| p.run == run.id) {
+        out.wake.push(child);
+        return notify(tx, &run.workspace, child, &Inbox::Cancel { by: by.clone() });
+    }
+    let watch = watch_hash(child);
+    let mut watchers = tx.lane(&run.workspace, watch)?;
+    watchers.remove(run.id);
+    tx.put_lane(&run.workspace, watch, &watchers)?;
+    let message = Inbox::ChildEnded { run: child, status: EndStatus::Cancelled, outputs: Json::Null, doubts: 0 };
+    tx.push_inbox(&run.workspace, run.id, &message)?;
+    run.active = true;
+    out.wake.push(run.id);
+    Ok(())
 }
 
 /// Doubts count at the root, so each level tells the one above. An end that the parent hears of tells them itself.
@@ -196,7 +215,9 @@ fn admit_child(tx: &mut dyn Tx, run: &mut RunRow, step: &StepKey, request: &Admi
             } else if !own {
                 let hash = watch_hash(child.id);
                 let mut watchers = tx.lane(&run.workspace, hash)?;
-                watchers.queue.push(run.id);
+                if !watchers.queue.contains(&run.id) {
+                    watchers.queue.push(run.id);
+                }
                 tx.put_lane(&run.workspace, hash, &watchers)?;
             }
             Event::ChildStarted { step: step.clone(), run: child.id }
@@ -228,6 +249,14 @@ fn enter_lane(tx: &mut dyn Tx, run: &mut RunRow) -> Result<bool> {
     }
     tx.put_lane(&run.workspace, lane_ref.hash, &lane)?;
     run.active = free;
+    if free {
+        // As an admission leaves a run that has its slot: whoever finds it so must start it.
+        run.status = Status::Running;
+        for mut claim in tx.claims_of_run(&run.workspace, run.id)? {
+            claim.state = ClaimState::Live;
+            tx.put_claim(&run.workspace, &claim)?;
+        }
+    }
     Ok(free)
 }
 
@@ -245,7 +274,11 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, was_held: bool,
         Settle::Ended { status } => {
             run.ended_at = Some(tx.now());
             tx.update_run(run)?;
-            let outputs = commit.outputs.clone().unwrap_or(Json::Null);
+            let outputs = match &commit.outputs {
+                Some(outputs) => outputs.clone(),
+                // It had ended before, and only its doubts have changed.
+                None => tx.run_values(&run.workspace, run.id)?.outputs.unwrap_or(Json::Null),
+            };
             out.wake.extend(settle_end(tx, run, status, &outputs)?);
         }
         Settle::Reopened => {

@@ -3,34 +3,64 @@
 use super::admit::append;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
-use semel_core::admission::{ClaimState, Lane};
+use semel_core::admission::{ClaimState, HolderState, Lane};
 use semel_core::run::{By, EndStatus, Event, Status};
 use semel_core::{Hash16, RunId, WorkspaceId};
 use serde_json::Value as Json;
 
-/// Does the run or any live descendant have a request in flight?
-pub(super) fn tree_has_open_intents(tx: &mut dyn Tx, run: &RunRow) -> Result<bool> {
-    if run.open_intents > 0 {
-        return Ok(true);
+/// What the run and its live descendants allow: a doubt anywhere below weighs most, even one that
+/// its parent has not heard of yet.
+pub(super) fn tree_state(tx: &mut dyn Tx, run: &RunRow) -> Result<HolderState> {
+    if run.status == Status::Held || run.open_doubts > 0 {
+        return Ok(HolderState::Held);
     }
+    let mut state = if run.open_intents > 0 { HolderState::OpenIntent } else { HolderState::Quiet };
     for child in tx.children(&run.workspace, run.id)? {
-        if !child.status.is_ended() && child.depth > run.depth && tree_has_open_intents(tx, &child)? {
-            return Ok(true);
+        if child.status.is_ended() || child.depth <= run.depth {
+            continue;
+        }
+        match tree_state(tx, &child)? {
+            HolderState::Held => return Ok(HolderState::Held),
+            HolderState::OpenIntent => state = HolderState::OpenIntent,
+            HolderState::Quiet | HolderState::Ancestor => {}
         }
     }
-    Ok(false)
+    Ok(state)
+}
+
+/// What a fence left behind.
+#[derive(Default)]
+pub(super) struct Fence {
+    /// Runs whose drivers must drop them.
+    pub fenced: Vec<RunId>,
+    /// Runs that a node must look at.
+    pub wake: Vec<RunId>,
 }
 
 /// Fences and cancels a run none of whose tree has anything in flight. Its driver's next commit
-/// fails on the epoch, and it was never allowed to send without a commit.
-pub(super) fn cancel_quiet_tree(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId, by: &By) -> Result<Vec<RunId>> {
-    let Some(mut run) = tx.run(workspace, id)? else { return Ok(vec![]) };
-    let mut fenced = vec![id];
+/// fails on the epoch, and it was never allowed to send without a commit. Whoever waits for the
+/// run hears of it. `lane` is the lane the caller fills itself; all others go to who waits there.
+pub(super) fn cancel_quiet(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId, by: &By, lane: Hash16, out: &mut Fence) -> Result<()> {
+    let Some(run) = cancel_quiet_tree(tx, workspace, id, by, lane, out)? else { return Ok(()) };
+    if let Some(parent) = run.parent.as_ref().filter(|p| p.waits) {
+        notify(tx, workspace, parent.run, &ended_message(&run, EndStatus::Cancelled, &Json::Null))?;
+        out.wake.push(parent.run);
+    }
+    Ok(())
+}
+
+/// Children first: a parent that goes as well need not hear of them.
+fn cancel_quiet_tree(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId, by: &By, lane: Hash16, out: &mut Fence) -> Result<Option<RunRow>> {
+    if tx.run(workspace, id)?.is_none() {
+        return Ok(None);
+    }
     for child in tx.children(workspace, id)? {
         if !child.status.is_ended() {
-            fenced.extend(cancel_quiet_tree(tx, workspace, child.id, by)?);
+            cancel_quiet_tree(tx, workspace, child.id, by, lane, out)?;
         }
     }
+    // Read after the children: the end of one may have been told to this run.
+    let Some(mut run) = tx.run(workspace, id)? else { return Ok(None) };
     let events = [
         Event::CancelRequested { by: by.clone() },
         Event::Ended { status: EndStatus::Cancelled, warned: false, outputs: None, failure: None },
@@ -41,14 +71,23 @@ pub(super) fn cancel_quiet_tree(tx: &mut dyn Tx, workspace: &WorkspaceId, id: Ru
     run.active = false;
     run.ended_at = Some(tx.now());
     tx.update_run(&run)?;
+    out.fenced.push(id);
     settle_claims(tx, &run, ClaimState::Cancelled)?;
     tx.delete_timers(workspace, id)?;
-    if let Some(lane_ref) = run.lane {
-        let mut lane = tx.lane(workspace, lane_ref.hash)?;
-        lane.remove(id);
-        tx.put_lane(workspace, lane_ref.hash, &lane)?;
+    // Nobody will act on what was left for it.
+    for (seq, _) in tx.inbox(workspace, id)? {
+        tx.delete_inbox(workspace, id, seq)?;
     }
-    Ok(fenced)
+    match run.lane {
+        Some(own) if own.hash == lane => {
+            let mut filled = tx.lane(workspace, lane)?;
+            filled.remove(id);
+            tx.put_lane(workspace, lane, &filled)?;
+        }
+        _ => out.wake.extend(release_slot(tx, &run)?),
+    }
+    out.wake.extend(tell_watchers(tx, &run, &ended_message(&run, EndStatus::Cancelled, &Json::Null))?);
+    Ok(Some(run))
 }
 
 pub(super) fn settle_claims(tx: &mut dyn Tx, run: &RunRow, state: ClaimState) -> Result<()> {
@@ -79,19 +118,33 @@ pub(super) fn settle_end(tx: &mut dyn Tx, run: &RunRow, status: EndStatus, outpu
         // A held run keeps its slot: nothing may take its place before a verdict.
         wake.extend(release_slot(tx, run)?);
     }
-    let message = Inbox::ChildEnded { run: run.id, status, outputs: outputs.clone(), doubts: run.open_doubts };
-    let mut listeners = Vec::new();
+    let message = ended_message(run, status, outputs);
     if let Some(parent) = run.parent.as_ref().filter(|p| p.waits || run.open_doubts > 0) {
-        listeners.push(parent.run);
+        notify(tx, &run.workspace, parent.run, &message)?;
+        wake.push(parent.run);
     }
-    let watch = watch_hash(run.id);
-    listeners.extend(tx.lane(&run.workspace, watch)?.queue);
-    tx.put_lane(&run.workspace, watch, &Lane::default())?;
-    for listener in listeners {
-        notify(tx, &run.workspace, listener, &message)?;
-        wake.push(listener);
-    }
+    wake.extend(tell_watchers(tx, run, &message)?);
     Ok(wake)
+}
+
+fn ended_message(run: &RunRow, status: EndStatus, outputs: &Json) -> Inbox {
+    Inbox::ChildEnded { run: run.id, status, outputs: outputs.clone(), doubts: run.open_doubts }
+}
+
+/// Tells everyone who watches the run. While a doubt is open they stay: the verdict is for them too.
+fn tell_watchers(tx: &mut dyn Tx, run: &RunRow, message: &Inbox) -> Result<Vec<RunId>> {
+    let watch = watch_hash(run.id);
+    let watchers = tx.lane(&run.workspace, watch)?.queue;
+    if watchers.is_empty() {
+        return Ok(watchers);
+    }
+    if run.open_doubts == 0 {
+        tx.put_lane(&run.workspace, watch, &Lane::default())?;
+    }
+    for watcher in &watchers {
+        notify(tx, &run.workspace, *watcher, message)?;
+    }
+    Ok(watchers)
 }
 
 /// Runs that wait for the end of a run which is not their child stand in a lane of their own.
