@@ -175,9 +175,19 @@ impl Memory {
         }
     }
 
-    /// Forgets ledger rows that need no further change; call after they were written.
-    pub fn forget_settled(&mut self) {
-        self.effects.retain(|_, row| row.state != EffectState::Done);
+    /// Forgets ledger rows and requests of steps that are over; call after they were written.
+    pub fn forget_settled(&mut self, state: &RunState) {
+        let open = |step: &StepKey| state.steps.contains_key(step) || state.doubts.contains_key(step);
+        self.effects.retain(|step, row| row.state != EffectState::Done && open(step));
+        self.requests.retain(|step, _| open(step));
+    }
+
+    /// Gives effects the ids of their steps: where a snapshot was read, the state that an intent
+    /// was folded beside did not know them yet.
+    pub fn name_effects(&mut self, state: &RunState) {
+        for row in self.effects.values_mut().filter(|row| state.steps.contains_key(&row.step)) {
+            row.step_id = state.step_id(&row.step);
+        }
     }
 
     /// A group fails with its child's failure; only the child's own is noted.

@@ -91,7 +91,13 @@ impl Shell {
         loop {
             let page = match self.store.active_runs(after, 1_000) {
                 Ok(page) => page,
-                Err(error) => return tracing::error!(%error, "recovery cannot read the active runs"),
+                Err(error) => {
+                    // Going on would leave runs that nobody drives.
+                    tracing::error!(%error, "recovery cannot read the active runs");
+                    let why = StoreError::Poisoned(format!("recovery cannot read the active runs: {error}"));
+                    self.fatal.lock().get_or_insert(why);
+                    return;
+                }
             };
             let Some((_, last)) = page.last() else { break };
             after = Some(*last);
@@ -141,12 +147,20 @@ impl Shell {
 
     fn carry_out(&mut self, out: Out, queue: &mut VecDeque<Happened>) {
         match out {
-            Out::Commit(commit) => submit(&self.store, &self.sender, commit),
-            Out::CommitLater(commit) => {
+            Out::Commit { no, commit } => submit(&self.store, &self.sender, no, commit),
+            Out::CommitLater { no, commit } => {
                 let (store, sender) = (self.store.clone(), self.sender.clone());
                 self.runtime.spawn(async move {
                     tokio::time::sleep(RETRY_LATER).await;
-                    submit(&store, &sender, commit);
+                    submit(&store, &sender, no, commit);
+                });
+            }
+            Out::Again(happened) => {
+                let sender = self.sender.clone();
+                self.runtime.spawn(async move {
+                    tokio::time::sleep(RETRY_LATER).await;
+                    // The receiver is gone only when the process stops; the store still has it all.
+                    let _ = sender.send(Message::Happened(happened));
                 });
             }
             Out::Perform { run, step, send, request } => {
@@ -165,7 +179,10 @@ impl Shell {
             }
             Out::Changed(change) => self.changed(change),
             Out::Wake { workspace, run } => queue.push_back(Happened::Wake { workspace, run }),
-            Out::Fenced(run) => queue.push_back(Happened::Fenced(run)),
+            Out::Fenced(run) => {
+                self.changed(RunChange { run, version: 0, status: Status::Cancelled });
+                queue.push_back(Happened::Fenced(run));
+            }
             Out::TimerAt(due) => self.next_timer = self.next_timer.min(due),
         }
     }
@@ -195,17 +212,17 @@ impl Shell {
             self.feed(Happened::Timer { workspace: row.workspace, run: row.run, timer: row.timer });
         }
         let next = self.store.next_timer().ok().flatten().unwrap_or(now.plus(POLL_MS));
-        self.next_timer = next.max(now.plus(if full { 1 } else { TIMER_GAP_MS }));
+        self.next_timer = next.max(now.plus(if full { 1 } else { TIMER_GAP_MS })).min(now.plus(POLL_MS));
     }
 }
 
-fn submit(store: &Arc<dyn Store>, sender: &Sender<Message>, commit: Box<RunCommit>) {
+fn submit(store: &Arc<dyn Store>, sender: &Sender<Message>, no: u64, commit: Box<RunCommit>) {
     let (run, sender) = (commit.run, sender.clone());
     store.submit(
         Work::Commit(commit),
         Box::new(move |answer| {
             // The driver is gone only when the process stops.
-            let _ = sender.send(Message::Happened(Happened::Committed { run, answer }));
+            let _ = sender.send(Message::Happened(Happened::Committed { run, no, answer }));
         }),
     );
 }

@@ -77,13 +77,15 @@ pub struct Active {
     pub correlation_id: String,
     pub created_at: Millis,
     pub status_on_load: Status,
+    pub erased: bool,
     pub state: RunState,
     pub memory: Memory,
     pub queue: Queue,
     pub pending: Pending,
     /// What the commit in flight will release.
     pub committed: Pending,
-    pub committing: Option<RunCommit>,
+    /// With its number.
+    pub committing: Option<(u64, RunCommit)>,
     /// Requests in the air, with the secrets they carry.
     pub performing: BTreeMap<(StepKey, u32), Vec<Mask>>,
     pub ops_ready: BTreeMap<StepKey, OpKind>,
@@ -125,6 +127,7 @@ impl Active {
             correlation_id: row.correlation_id,
             created_at: row.created_at,
             status_on_load: row.status,
+            erased: row.erased,
             state,
             memory,
             queue: Queue::default(),
@@ -190,7 +193,8 @@ impl Active {
                 break;
             }
         }
-        memory.forget_settled();
+        memory.forget_settled(&state);
+        memory.name_effects(&state);
         refill(&mut state, &failures);
         Ok(Some(Active::new(row, flow, state, memory, since)))
     }

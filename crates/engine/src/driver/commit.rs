@@ -66,7 +66,7 @@ impl Active {
             settle: self.settle(&pending),
             cancels: pending.cancels.clone(),
         };
-        self.memory.forget_settled();
+        self.memory.forget_settled(&self.state);
         self.committed = pending;
         commit
     }
@@ -97,7 +97,8 @@ impl Active {
 
     fn settle(&self, pending: &Pending) -> Settle {
         match self.state.phase {
-            Phase::Ended(status) if !pending.events.is_empty() => Settle::Ended { status },
+            // What is handed to a run that has ended changes nothing about its end.
+            Phase::Ended(status) if pending.events.iter().any(|e| !matches!(e, Event::Delivered { .. })) => Settle::Ended { status },
             Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater | Phase::Ended(_) => match (pending.reopened, pending.by_twin) {
                 (true, true) => Settle::ReopenedByTwin,
                 (true, false) => Settle::Reopened,

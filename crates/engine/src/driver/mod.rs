@@ -15,6 +15,7 @@
 
 mod active;
 mod commit;
+mod settle;
 
 use crate::api::{Control, ControlError, RunChange};
 use crate::evaluate::{Evaluator, Family, Found};
@@ -26,10 +27,9 @@ use semel_core::limits::Limits;
 use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, Payload, Performed, RunState, StepKey, VerdictKind, decide};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
-use semel_store::{Done, Inbox, Refusal, RunCommit, RunRow, Settle, StoreError};
+use semel_store::{Done, Inbox, RunCommit, RunRow, StoreError};
 use semel_tasks::{Outcome, Request};
 use serde_json::{Value as Json, json};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -53,7 +53,8 @@ pub enum Happened {
     /// Somebody else took the run over.
     Fenced(RunId),
     Timer { workspace: WorkspaceId, run: RunId, timer: u64 },
-    Committed { run: RunId, answer: Result<Done, StoreError> },
+    /// The answer to the commit of this number.
+    Committed { run: RunId, no: u64, answer: Result<Done, StoreError> },
     Performed { run: RunId, step: StepKey, send: u32, outcome: Outcome },
     Control { workspace: WorkspaceId, run: RunId, control: Control, by: By, ticket: Ticket },
 }
@@ -69,9 +70,11 @@ pub struct Born {
 /// What to do.
 pub enum Out {
     /// Write, then tell by [`Happened::Committed`].
-    Commit(Box<RunCommit>),
+    Commit { no: u64, commit: Box<RunCommit> },
     /// The store refused for now: hand the same commit to it again after a while.
-    CommitLater(Box<RunCommit>),
+    CommitLater { no: u64, commit: Box<RunCommit> },
+    /// The store could not be read for now: let this happen again after a while.
+    Again(Happened),
     /// Send, then tell by [`Happened::Performed`].
     Perform { run: RunId, step: StepKey, send: u32, request: Box<Request> },
     Answer { ticket: Ticket, answer: Result<(), ControlError> },
@@ -89,6 +92,8 @@ pub struct Driver {
     limits: Limits,
     runs: BTreeMap<RunId, Active>,
     out: Vec<Out>,
+    /// Numbers commits, so that an answer is never taken for another one's.
+    commits: u64,
     /// Nothing new is begun; what is in flight settles.
     stopping: bool,
     fatal: Option<StoreError>,
@@ -96,12 +101,17 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(services: Arc<Services>, flows: Arc<Flows>, limits: Limits) -> Driver {
-        Driver { services, flows, limits, runs: BTreeMap::new(), out: Vec::new(), stopping: false, fatal: None }
+        Driver { services, flows, limits, runs: BTreeMap::new(), out: Vec::new(), commits: 0, stopping: false, fatal: None }
     }
 
     /// Runs with a commit or a request in the air.
     pub fn in_flight(&self) -> usize {
         self.runs.values().filter(|run| run.committing.is_some() || !run.performing.is_empty()).count()
+    }
+
+    /// Runs kept in memory.
+    pub fn in_memory(&self) -> usize {
+        self.runs.len()
     }
 
     /// From now on nothing new is begun: steps that would start are left for the next start.
@@ -115,11 +125,9 @@ impl Driver {
             Happened::Born(born) => self.born(*born, now),
             Happened::Wake { workspace, run } => self.wake(&workspace, run, now),
             Happened::Recover { workspace, run } => self.recover(&workspace, run, now),
-            Happened::Fenced(run) => {
-                self.runs.remove(&run);
-            }
+            Happened::Fenced(run) => self.fenced(run),
             Happened::Timer { workspace, run, timer } => self.timer(&workspace, run, timer, now),
-            Happened::Committed { run, answer } => self.committed(run, answer, now),
+            Happened::Committed { run, no, answer } => self.committed(run, no, answer, now),
             Happened::Performed { run, step, send, outcome } => self.performed(run, step, send, outcome, now),
             Happened::Control { workspace, run, control, by, ticket } => self.control(&workspace, run, control, by, ticket, now),
         }
@@ -130,6 +138,10 @@ impl Driver {
         let run = born.row.id;
         if self.stopping {
             return; // the next start finds it
+        }
+        if self.runs.contains_key(&run) {
+            // Somebody was faster (a recovery, a person): what is in memory knows more.
+            return self.wake(&born.row.workspace, run, now);
         }
         match Active::born(&self.flows, born) {
             Ok(active) => {
@@ -157,11 +169,26 @@ impl Driver {
         }
     }
 
+    /// The word of a fence may come late: a run that was loaded after it stays.
+    fn fenced(&mut self, run: RunId) {
+        let Some(active) = self.runs.get(&run) else { return };
+        match self.services.store.load_run(&active.workspace, run) {
+            Ok(Some(loaded)) if loaded.row.epoch == active.epoch => {}
+            Ok(_) => {
+                if let Some(active) = self.runs.remove(&run) {
+                    self.replaced(&active);
+                }
+            }
+            // Its next commit finds the fence.
+            Err(error) => self.trouble(run, error),
+        }
+    }
+
     fn wake(&mut self, workspace: &WorkspaceId, run: RunId, now: Millis) {
         match self.load(workspace, run) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return self.trouble(run, error),
+            Err(error) => return self.trouble_with(run, error, Happened::Wake { workspace: workspace.clone(), run }),
         }
         self.read_inbox(workspace, run);
         // A sub-run is admitted by its parent's commit, with its slot: no message tells it to start.
@@ -176,7 +203,7 @@ impl Driver {
         let loaded = match self.services.store.load_run(workspace, run) {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return,
-            Err(error) => return self.trouble(run, error),
+            Err(error) => return self.trouble_with(run, error, Happened::Wake { workspace: workspace.clone(), run }),
         };
         let Some(active) = self.runs.get_mut(&run) else { return };
         for (seq, message) in loaded.inbox {
@@ -190,7 +217,7 @@ impl Driver {
         match self.load(workspace, run) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return self.trouble(run, error),
+            Err(error) => return self.trouble_with(run, error, Happened::Recover { workspace: workspace.clone(), run }),
         }
         let unstarted = self.runs.get(&run).is_some_and(Active::is_unstarted);
         self.push(run, Queued::new(if unstarted { Input::Start } else { Input::Recover }));
@@ -206,11 +233,11 @@ impl Driver {
         }
         let Some(active) = self.runs.get_mut(&run) else { return };
         match active.state.timers.get(&timer) {
-            Some(found) if found.due > now => return, // the row is older than the state
+            Some(found) if found.due > now => {} // the row is older than the state
             Some(_) if active.timers_queued.insert(timer) => active.queue.push_back(Queued::new(Input::TimerFired { timer })),
-            Some(_) => return,
+            Some(_) => {}
             None if active.committing.is_none() => active.stale_timers.push(timer),
-            None => return,
+            None => {}
         }
         self.advance(run, now);
     }
@@ -235,9 +262,15 @@ impl Driver {
         let Some(active) = self.runs.get_mut(&run).filter(|a| a.workspace == *workspace) else {
             return self.out.push(Out::Answer { ticket, answer: Err(ControlError::Unknown) });
         };
-        match control_input(&active.state, control, by) {
+        let input = match control {
+            Control::Restart | Control::Replay { .. } if active.erased => {
+                Err("the run was erased: the values it would need are gone; start a new one".to_owned())
+            }
+            control => control_input(&active.state, control, by),
+        };
+        match input {
             Ok(input) => active.queue.push_back(Queued { input, origin: Origin::Control(ticket) }),
-            Err(text) => return self.out.push(Out::Answer { ticket, answer: Err(ControlError::NotPossible(text)) }),
+            Err(text) => self.out.push(Out::Answer { ticket, answer: Err(ControlError::NotPossible(text)) }),
         }
         self.advance(run, now);
     }
@@ -254,8 +287,9 @@ impl Driver {
                 }
             }
             if let Some(commit) = active.take_commit() {
-                active.committing = Some(commit.clone());
-                self.out.push(Out::Commit(Box::new(commit)));
+                self.commits += 1;
+                active.committing = Some((self.commits, commit.clone()));
+                self.out.push(Out::Commit { no: self.commits, commit: Box::new(commit) });
             }
         }
         if active.is_idle() && (active.state.is_ended() || self.runs.len() >= DORMANT_MAX) {
@@ -267,12 +301,10 @@ impl Driver {
     fn apply(&mut self, active: &mut Active, queued: Queued, now: Millis) {
         let was_ended = active.state.is_ended();
         let input = queued.input.clone();
-        if let Input::Evaluated { step, .. } = &input
-            && let Some(lines) = active.logs_ready.remove(step)
-        {
-            // With the step's end, not before: a crash in between would write them twice.
-            active.log(step, lines, self.limits.log_line_bytes_max, now);
-        }
+        let logs = match &input {
+            Input::Evaluated { step, .. } => active.logs_ready.remove(step).map(|lines| (step.clone(), lines)),
+            _ => None,
+        };
         match decide(&active.flow.index, &mut active.state, input, now, &self.limits) {
             Err(refused) => {
                 match queued.origin {
@@ -293,6 +325,10 @@ impl Driver {
                 }
                 active.pending.reopened |= was_ended && !active.state.is_ended();
                 active.pending.by_twin |= matches!((&queued.origin, &queued.input), (Origin::Inbox(_), Input::Restart { .. }));
+                if let Some((step, lines)) = logs.filter(|_| !decided.events.is_empty()) {
+                    // With what the step came to, not before: a crash in between would write them twice.
+                    active.log(&step, lines, self.limits.log_line_bytes_max, now);
+                }
                 active.record(decided.events, now);
                 for action in decided.actions {
                     self.act(active, action, now);
@@ -364,51 +400,24 @@ impl Driver {
         }
     }
 
-    fn committed(&mut self, run: RunId, answer: Result<Done, StoreError>, now: Millis) {
-        let Some(mut active) = self.runs.remove(&run) else { return };
-        let Some(commit) = active.committing.take() else {
-            self.runs.insert(run, active);
-            return;
-        };
-        match answer {
-            Ok(Done::Committed(result)) => {
-                self.settled(&mut active, &commit, *result, now);
-                self.runs.insert(run, active);
-                self.advance(run, now);
-            }
-            Ok(Done::Refused(Refusal::LaneBusy)) => {
-                let text = "another run holds the lane; try again when it has ended";
-                self.fail_tickets(&active, &ControlError::NotPossible(text.to_owned()));
-                self.reload(&active, vec![], now);
-            }
-            Ok(other) => {
-                tracing::error!(%run, ?other, "the store gave an answer that does not belong to a commit");
-                self.reload(&active, vec![], now);
-            }
-            Err(StoreError::Conflict(why)) => {
-                tracing::debug!(%run, why, "the guard failed; the run is loaded again");
-                let inputs = active.lost_inputs();
-                self.reload(&active, inputs, now);
-            }
-            Err(StoreError::Full(_) | StoreError::Busy(_)) => {
-                // Provably rolled back: the same commit may be tried again.
-                active.committing = Some(commit.clone());
-                self.out.push(Out::CommitLater(Box::new(commit)));
-                self.runs.insert(run, active);
-            }
-            Err(error) => {
-                self.fail_tickets(&active, &ControlError::Store(error.clone()));
-                self.trouble(run, error);
-            }
-        }
-    }
-
     /// A run cannot be read or written. If the store is damaged, the node must stop.
     fn trouble(&mut self, run: RunId, error: StoreError) {
         tracing::error!(%run, %error, "a run cannot be driven; it stays as the store has it");
         if error.is_fatal() {
             self.fatal.get_or_insert(error);
         }
+    }
+
+    /// As [`Self::trouble`], but what the store only refuses for now happens again.
+    fn trouble_with(&mut self, run: RunId, error: StoreError, again: Happened) {
+        match error {
+            StoreError::Full(_) | StoreError::Busy(_) => self.out.push(Out::Again(again)),
+            error => self.trouble(run, error),
+        }
+    }
+
+    fn replaced(&mut self, active: &Active) {
+        self.fail_tickets(active, &ControlError::NotPossible("the run was replaced or cancelled meanwhile".to_owned()));
     }
 
     /// Why nothing should go on, if so.
@@ -422,117 +431,6 @@ impl Driver {
         }
     }
 
-    /// Starts over from what the store has; inputs whose events were not written are given again.
-    fn reload(&mut self, old: &Active, inputs: Vec<Queued>, now: Millis) {
-        match Active::load(&self.services, &self.flows, &old.workspace, old.run) {
-            Ok(Some(mut fresh)) if fresh.epoch == old.epoch => {
-                fresh.performing = old.performing.clone();
-                fresh.queue = inputs.into();
-                self.ask_again(&mut fresh, now);
-                self.runs.insert(old.run, fresh);
-                self.read_inbox(&old.workspace.clone(), old.run);
-                self.advance(old.run, now);
-            }
-            Ok(_) => self.fail_tickets(old, &ControlError::NotPossible("the run was replaced or cancelled meanwhile".to_owned())),
-            Err(error) => self.trouble(old.run, error),
-        }
-    }
-
-    /// Pure work that was under way when the state was thrown away. Effects are not touched: they
-    /// are in the air, and their answers will come.
-    fn ask_again(&mut self, active: &mut Active, now: Millis) {
-        use semel_core::run::{Phase, Work};
-        let open: Vec<(StepKey, Work)> = active.state.steps.iter().map(|(k, s)| (k.clone(), s.work.clone())).collect();
-        for (step, work) in open {
-            match work {
-                Work::Evaluating if !active.state.paused => self.act(active, Action::Evaluate(step), now),
-                Work::Op | Work::Child { run: None, .. } => self.act(active, Action::Op(step), now),
-                _ => {}
-            }
-        }
-        if active.state.phase == Phase::Finishing {
-            self.act(active, Action::EvaluateOutputs, now);
-        }
-    }
-
-    /// The commit is durable: what it promised may happen.
-    fn settled(&mut self, active: &mut Active, commit: &RunCommit, result: semel_store::CommitResult, now: Millis) {
-        let pending = std::mem::take(&mut active.committed);
-        active.version = result.version;
-        for seq in &commit.inbox_consumed {
-            active.inbox_seen.remove(seq);
-        }
-        let go_on = !result.appended.is_empty();
-        for event in &result.appended {
-            active.fold(event, now);
-        }
-        if go_on {
-            active.queue.push_front(Queued::new(Input::Continue));
-        }
-        if result.entered == Some(true) {
-            active.queue.push_front(Queued::new(Input::Start));
-        }
-        for ticket in pending.tickets {
-            self.out.push(Out::Answer { ticket, answer: Ok(()) });
-        }
-        for (step, send) in pending.performs {
-            self.perform(active, step, send);
-        }
-        if commit.settle != Settle::Unchanged || !commit.events.is_empty() {
-            self.out.push(Out::Changed(RunChange { run: active.run, version: active.version, status: commit.head.status }));
-        }
-        if let Some(due) = result.timer_due {
-            self.out.push(Out::TimerAt(due));
-        }
-        for fenced in result.fenced {
-            self.out.push(Out::Fenced(fenced));
-        }
-        for child in result.admitted.iter().filter(|a| a.created) {
-            if let Some(row) = child.run.as_ref().filter(|r| r.active) {
-                self.out.push(Out::Wake { workspace: row.workspace.clone(), run: row.id });
-            }
-        }
-        for run in result.wake {
-            self.out.push(Out::Wake { workspace: active.workspace.clone(), run });
-        }
-    }
-
-    /// Builds the request of a durable intent; secrets are filled in here and nowhere else.
-    fn perform(&mut self, active: &mut Active, step: StepKey, send: u32) {
-        let Some(task) = active.flow.index.task(step.task_id()) else { return };
-        let Some(row) = active.memory.effects.get(&step) else { return };
-        let stored = active.memory.requests.get(&step).cloned().unwrap_or(Json::Null);
-        let masks: RefCell<Vec<Mask>> = RefCell::default();
-        let filled = Value::from_stored(&stored).fill(&|part: &Part| {
-            let text = self.services.secrets.reveal(&active.workspace, part)?;
-            masks.borrow_mut().push((part.clone(), text.clone()));
-            Ok(text)
-        });
-        let timeout_ms = match active.state.steps.get(&step).map(|s| &s.work) {
-            Some(semel_core::run::Work::Sending(sending)) => sending.timeout_ms.max(1) as u64,
-            _ => return,
-        };
-        match filled {
-            Err(message) => {
-                let outcome = Performed::FailedClean { failure: Failure::new("secret_unavailable", message) };
-                active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
-            }
-            Ok(config) => {
-                let sends_key = semel_tasks::sends_idempotency_key(&task.type_name, &config);
-                let request = Request {
-                    step_id: row.step_id.hex(),
-                    type_name: task.type_name.clone(),
-                    config,
-                    timeout_ms,
-                    idempotency_key: sends_key.then(|| row.out_key.clone()),
-                    send_before: None,
-                    traceparent: active.traceparent(),
-                };
-                active.performing.insert((step.clone(), send), masks.into_inner());
-                self.out.push(Out::Perform { run: active.run, step, send, request: Box::new(request) });
-            }
-        }
-    }
 }
 
 /// Turns a person's wish into an input; a verdict finds its step by id, path, or being the only one.

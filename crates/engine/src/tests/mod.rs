@@ -2,4 +2,6 @@
 
 mod crashes;
 mod flows;
+mod races;
+mod sweeps;
 mod world;

@@ -71,6 +71,8 @@ pub struct World {
     /// Counts boundaries; dies at the chosen one.
     pub boundary: usize,
     pub die_at: Option<(usize, Death)>,
+    /// The second death, after the first.
+    pub then_at: Option<(usize, Death)>,
     pub deaths: usize,
     tickets: u64,
 }
@@ -108,6 +110,7 @@ impl World {
             queue: VecDeque::new(),
             boundary: 0,
             die_at: None,
+            then_at: None,
             deaths: 0,
             tickets: 0,
         }
@@ -182,13 +185,30 @@ impl World {
         self.answers.remove(&ticket).expect("every control is answered")
     }
 
+    /// Asks for something before anything else that waits; the answer comes with the draining.
+    pub fn interrupt(&mut self, run: RunId, control: Control) -> u64 {
+        self.tickets += 1;
+        let by = By { who: "tester".into(), why: "because".into() };
+        let happened = Happened::Control { workspace: self.workspace.clone(), run, control, by, ticket: self.tickets };
+        self.queue.push_front(happened);
+        self.tickets
+    }
+
+    /// A timer row was read as due, and is handed over now.
+    pub fn timer(&mut self, run: RunId, timer: u64) {
+        self.queue.push_back(Happened::Timer { workspace: self.workspace.clone(), run, timer });
+    }
+
     /// Lets `n` things happen.
     pub fn step(&mut self, n: usize) {
         for _ in 0..n {
             let Some(happened) = self.queue.pop_front() else { return };
             let now = self.store.now();
             for out in self.driver.on(now, happened) {
-                self.carry_out(out);
+                if self.carry_out(out) {
+                    self.restart();
+                    break;
+                }
             }
         }
     }
@@ -209,7 +229,7 @@ impl World {
     /// True when the process died.
     fn carry_out(&mut self, out: Out) -> bool {
         match out {
-            Out::Commit(commit) | Out::CommitLater(commit) => {
+            Out::Commit { no, commit } | Out::CommitLater { no, commit } => {
                 if self.dies(Death::BeforeCommit) {
                     return true;
                 }
@@ -219,7 +239,7 @@ impl World {
                     return true;
                 }
                 self.boundary += 1;
-                self.queue.push_back(Happened::Committed { run, answer });
+                self.queue.push_back(Happened::Committed { run, no, answer });
             }
             Out::Perform { run, step, send, request } => {
                 if self.dies(Death::BeforeEffect) {
@@ -238,6 +258,7 @@ impl World {
             Out::Answer { ticket, answer } => {
                 self.answers.insert(ticket, answer);
             }
+            Out::Again(happened) => self.queue.push_back(happened),
             Out::Wake { workspace, run } => self.queue.push_back(Happened::Wake { workspace, run }),
             Out::Fenced(run) => self.queue.push_back(Happened::Fenced(run)),
             Out::Changed(_) | Out::TimerAt(_) => {}
@@ -247,7 +268,7 @@ impl World {
 
     fn dies(&mut self, death: Death) -> bool {
         if self.die_at == Some((self.boundary, death)) {
-            self.die_at = None;
+            self.die_at = self.then_at.take();
             self.deaths += 1;
             return true;
         }
@@ -283,6 +304,11 @@ impl World {
     pub fn pass(&self, ms: i64) {
         let mut now = self.clock.lock();
         *now = now.plus(ms);
+    }
+
+    /// Rows of one table.
+    pub fn rows(&self, table: &str) -> Vec<Json> {
+        self.store.dump().unwrap()[table].as_array().cloned().unwrap_or_else(|| panic!("no table `{table}`"))
     }
 
     pub fn row(&self, run: RunId) -> RunRow {

@@ -1,0 +1,178 @@
+//! What the answer to a commit leads to.
+
+use super::active::{Active, Mask, Queued};
+use super::{Driver, Out};
+use crate::api::{ControlError, RunChange};
+use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work};
+use semel_core::{Millis, RunId};
+use semel_expr::{Part, Value};
+use semel_store::{Done, Refusal, RunCommit, Settle, StoreError};
+use semel_tasks::Request;
+use serde_json::Value as Json;
+use std::cell::RefCell;
+
+impl Driver {
+    pub(super) fn committed(&mut self, run: RunId, no: u64, answer: Result<Done, StoreError>, now: Millis) {
+        let Some(mut active) = self.runs.remove(&run) else { return };
+        let Some((_, commit)) = active.committing.take_if(|(waiting, _)| *waiting == no) else {
+            // The answer to a commit of a state that was dropped.
+            self.runs.insert(run, active);
+            return;
+        };
+        match answer {
+            Ok(Done::Committed(result)) => {
+                self.settled(&mut active, &commit, *result, now);
+                self.runs.insert(run, active);
+                self.advance(run, now);
+            }
+            Ok(Done::Refused(Refusal::LaneBusy)) => {
+                let text = "another run holds the lane; try again when it has ended";
+                self.fail_tickets(&active, &ControlError::NotPossible(text.to_owned()));
+                self.reload(active, (no, commit), vec![], now);
+            }
+            Ok(other) => {
+                tracing::error!(%run, ?other, "the store gave an answer that does not belong to a commit");
+                self.reload(active, (no, commit), vec![], now);
+            }
+            Err(StoreError::Conflict(why)) => {
+                tracing::debug!(%run, why, "the guard failed; the run is loaded again");
+                let inputs = active.lost_inputs();
+                self.reload(active, (no, commit), inputs, now);
+            }
+            // Provably rolled back: the same commit may be tried again.
+            Err(StoreError::Full(_) | StoreError::Busy(_)) => self.commit_later(active, (no, commit)),
+            Err(error) => {
+                self.fail_tickets(&active, &ControlError::Store(error.clone()));
+                self.trouble(run, error);
+            }
+        }
+    }
+
+    fn commit_later(&mut self, mut active: Active, (no, commit): (u64, RunCommit)) {
+        active.committing = Some((no, commit.clone()));
+        self.out.push(Out::CommitLater { no, commit: Box::new(commit) });
+        self.runs.insert(active.run, active);
+    }
+
+    /// Starts over from what the store has; inputs whose events were not written are given again.
+    fn reload(&mut self, old: Active, commit: (u64, RunCommit), inputs: Vec<Queued>, now: Millis) {
+        match Active::load(&self.services, &self.flows, &old.workspace, old.run) {
+            Ok(Some(mut fresh)) if fresh.epoch == old.epoch => {
+                let (run, workspace) = (old.run, old.workspace);
+                // A timer may have been set anew meanwhile; its row is read again when it is due.
+                let due = |queued: &Queued| match queued.input {
+                    Input::TimerFired { timer } => fresh.state.timers.get(&timer).is_none_or(|t| t.due <= now),
+                    _ => true,
+                };
+                fresh.queue = inputs.into_iter().filter(due).collect::<Vec<_>>().into();
+                fresh.performing = old.performing;
+                self.ask_again(&mut fresh, now);
+                self.runs.insert(run, fresh);
+                self.read_inbox(&workspace, run);
+                self.advance(run, now);
+            }
+            Ok(_) => self.replaced(&old),
+            // The same commit fails on the same guard, and brings us here again.
+            Err(StoreError::Full(_) | StoreError::Busy(_)) => self.commit_later(old, commit),
+            Err(error) => {
+                self.fail_tickets(&old, &ControlError::Store(error.clone()));
+                self.trouble(old.run, error);
+            }
+        }
+    }
+
+    /// Pure work that was under way when the state was thrown away. Effects are not touched: they
+    /// are in the air, and their answers will come.
+    fn ask_again(&mut self, active: &mut Active, now: Millis) {
+        let open: Vec<(StepKey, Work)> = active.state.steps.iter().map(|(k, s)| (k.clone(), s.work.clone())).collect();
+        for (step, work) in open {
+            match work {
+                Work::Evaluating if !active.state.paused => self.act(active, Action::Evaluate(step), now),
+                Work::Op | Work::Child { run: None, .. } => self.act(active, Action::Op(step), now),
+                _ => {}
+            }
+        }
+        if active.state.phase == Phase::Finishing {
+            self.act(active, Action::EvaluateOutputs, now);
+        }
+    }
+
+    /// The commit is durable: what it promised may happen.
+    fn settled(&mut self, active: &mut Active, commit: &RunCommit, result: semel_store::CommitResult, now: Millis) {
+        let pending = std::mem::take(&mut active.committed);
+        active.version = result.version;
+        for seq in &commit.inbox_consumed {
+            active.inbox_seen.remove(seq);
+        }
+        let go_on = !result.appended.is_empty();
+        for event in &result.appended {
+            active.fold(event, now);
+        }
+        if go_on {
+            active.queue.push_front(Queued::new(Input::Continue));
+        }
+        if result.entered == Some(true) {
+            active.queue.push_front(Queued::new(Input::Start));
+        }
+        for ticket in pending.tickets {
+            self.out.push(Out::Answer { ticket, answer: Ok(()) });
+        }
+        for (step, send) in pending.performs {
+            self.perform(active, step, send);
+        }
+        if commit.settle != Settle::Unchanged || !commit.events.is_empty() {
+            self.out.push(Out::Changed(RunChange { run: active.run, version: active.version, status: commit.head.status }));
+        }
+        if let Some(due) = result.timer_due {
+            self.out.push(Out::TimerAt(due));
+        }
+        for fenced in result.fenced {
+            self.out.push(Out::Fenced(fenced));
+        }
+        for child in result.admitted.iter().filter(|a| a.created) {
+            if let Some(row) = child.run.as_ref().filter(|r| r.active) {
+                self.out.push(Out::Wake { workspace: row.workspace.clone(), run: row.id });
+            }
+        }
+        for run in result.wake {
+            self.out.push(Out::Wake { workspace: active.workspace.clone(), run });
+        }
+    }
+
+    /// Builds the request of a durable intent; secrets are filled in here and nowhere else.
+    fn perform(&mut self, active: &mut Active, step: StepKey, send: u32) {
+        let Some(task) = active.flow.index.task(step.task_id()) else { return };
+        let Some(row) = active.memory.effects.get(&step) else { return };
+        let stored = active.memory.requests.get(&step).cloned().unwrap_or(Json::Null);
+        let masks: RefCell<Vec<Mask>> = RefCell::default();
+        let filled = Value::from_stored(&stored).fill(&|part: &Part| {
+            let text = self.services.secrets.reveal(&active.workspace, part)?;
+            masks.borrow_mut().push((part.clone(), text.clone()));
+            Ok(text)
+        });
+        let timeout_ms = match active.state.steps.get(&step).map(|s| &s.work) {
+            Some(Work::Sending(sending)) => sending.timeout_ms.max(1) as u64,
+            _ => return,
+        };
+        match filled {
+            Err(message) => {
+                let outcome = Performed::FailedClean { failure: Failure::new("secret_unavailable", message) };
+                active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
+            }
+            Ok(config) => {
+                let sends_key = semel_tasks::sends_idempotency_key(&task.type_name, &config);
+                let request = Request {
+                    step_id: row.step_id.hex(),
+                    type_name: task.type_name.clone(),
+                    config,
+                    timeout_ms,
+                    idempotency_key: sends_key.then(|| row.out_key.clone()),
+                    send_before: None,
+                    traceparent: active.traceparent(),
+                };
+                active.performing.insert((step.clone(), send), masks.into_inner());
+                self.out.push(Out::Perform { run: active.run, step, send, request: Box::new(request) });
+            }
+        }
+    }
+}

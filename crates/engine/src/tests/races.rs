@@ -1,0 +1,271 @@
+//! Two things at once: admissions against the driver's runs in memory, and who hears of an end.
+
+use super::world::{World, ok};
+use crate::api::{Control, ControlError};
+use semel_core::RunId;
+use semel_core::admission::{Decision, Reason};
+use semel_core::run::{Status, VerdictKind};
+use semel_store::{Reads, Store, Work};
+use semel_tasks::Outcome;
+use serde_json::{Value as Json, json};
+
+fn lost() -> Outcome {
+    Outcome::Lost { code: "timeout", message: "no answer".into() }
+}
+
+fn sleeper(world: &World, id: &str, lane: &str) {
+    world.push(&format!("{{id: {id}, namespace: n, {lane} tasks: [{{id: nap, type: flow.Sleep, duration: PT1M}}]}}"));
+}
+
+fn caller(world: &World, id: &str, child: &str, more: &str) {
+    world.push(&format!("{{id: {id}, namespace: n, {more} tasks: [{{id: call, type: flow.Subflow, namespace: n, flowId: {child}}}]}}"));
+}
+
+fn child_of(world: &World, parent: RunId) -> RunId {
+    world.runs().into_iter().find(|r| r.parent.as_ref().is_some_and(|p| p.run == parent)).expect("a child").id
+}
+
+fn start(world: &mut World, flow: &str) -> RunId {
+    let run = world.admit(flow, None, json!({})).run.unwrap().id;
+    world.drain();
+    run
+}
+
+#[test]
+fn a_replaced_sub_run_tells_its_parent() {
+    let mut world = World::new();
+    sleeper(&world, "child", "lane: {busy: replace},");
+    caller(&world, "parent", "child", "");
+    let first = start(&mut world, "parent");
+    let second = start(&mut world, "parent");
+    world.run_down();
+    assert_eq!((world.status(first), world.status(second)), (Status::Failed, Status::Completed));
+    assert_eq!(world.failure(first)["code"], "subflow_failed");
+}
+
+#[test]
+fn a_replaced_tree_frees_the_lanes_of_its_children() {
+    let mut world = World::new();
+    sleeper(&world, "child", "lane: {busy: queue},");
+    caller(&world, "parent", "child", "lane: {busy: replace},");
+    start(&mut world, "parent");
+    let waiting = start(&mut world, "child");
+    assert_eq!(world.status(waiting), Status::Queued);
+    let next = start(&mut world, "parent");
+    world.run_down();
+    assert_eq!((world.status(waiting), world.status(next)), (Status::Completed, Status::Completed));
+    assert_eq!(world.rows("lanes"), Vec::<Json>::new());
+}
+
+#[test]
+fn a_doubt_that_its_root_has_not_heard_of_is_not_buried() {
+    let mut world = World::new();
+    world.push("{id: child, namespace: n, tasks: [{id: post, type: http.Request, method: POST, uri: 'http://x/pay'}]}");
+    caller(&world, "parent", "child", "lane: {busy: replace},");
+    world.answer = Box::new(|_, _| lost());
+    let parent = world.admit("parent", None, json!({})).run.unwrap().id;
+    while !world.runs().iter().any(|r| r.status == Status::Held) {
+        world.step(1);
+    }
+    assert_eq!(world.row(parent).open_doubts, 0, "the parent has not heard of it yet");
+    let next = world.admit("parent", None, json!({}));
+    assert_eq!((next.decision, next.reason), (Decision::Reject, Reason::HeldNoReplace));
+    world.run_down();
+    assert_eq!(world.status(child_of(&world, parent)), Status::Held);
+}
+
+#[test]
+fn a_run_does_not_replace_its_own_root() {
+    let mut world = World::new();
+    world.push(
+        r#"
+id: f
+namespace: n
+inputs: [{id: deep, type: BOOL, defaults: false}]
+lane: {busy: replace}
+tasks:
+  - id: once
+    type: flow.If
+    condition: "{{ not inputs.deep }}"
+    then: [{id: again, type: flow.Subflow, namespace: n, flowId: f, inputs: {deep: true}}]
+"#,
+    );
+    let run = start(&mut world, "f");
+    world.run_down();
+    assert_eq!((world.status(run), world.runs().len()), (Status::Failed, 1));
+    assert_eq!(world.failure(run)["code"], "lane_busy");
+}
+
+#[test]
+fn a_newer_event_supersedes_those_that_wait_to_replace() {
+    let mut world = World::new();
+    world.push("{id: child, namespace: n, tasks: [{id: put, type: http.Request, method: PUT, uri: 'http://x/put'}]}");
+    caller(&world, "parent", "child", "lane: {busy: replace},");
+    let old = world.admit("parent", None, json!({})).run.unwrap().id;
+    while world.calls.is_empty() {
+        world.step(1);
+    }
+    let middle = world.admit("parent", None, json!({}));
+    assert_eq!(middle.reason, Reason::ReplaceDeferred);
+    // The child's answer is recorded, and its parent has not ended yet.
+    let child = child_of(&world, old);
+    while world.row(child).open_intents > 0 {
+        world.step(1);
+    }
+    assert!(!world.status(old).is_ended());
+    let newest = world.admit("parent", None, json!({}));
+    world.run_down();
+    assert_eq!(world.status(middle.run.unwrap().id), Status::Cancelled, "an older event does not run after a newer one");
+    assert_eq!(world.status(newest.run.unwrap().id), Status::Completed);
+}
+
+fn watchers(world: &mut World, task: &str) -> (RunId, RunId, RunId) {
+    world.push(&format!("{{id: child, namespace: n, tasks: [{task}]}}"));
+    world.push("{id: parent, namespace: n, tasks: [{id: call, type: flow.Subflow, namespace: n, flowId: child, idempotencyKey: shared}]}");
+    let owner = world.admit("parent", None, json!({})).run.unwrap().id;
+    world.drain();
+    let watcher = world.admit("parent", None, json!({})).run.unwrap().id;
+    world.drain();
+    (owner, watcher, child_of(world, owner))
+}
+
+#[test]
+fn a_verdict_reaches_everyone_who_waited_for_the_run() {
+    let mut world = World::new();
+    let task = "{id: nap, type: flow.Sleep, duration: PT1M}, {id: post, type: http.Request, method: POST, uri: 'http://x/pay'}";
+    world.answer = Box::new(|_, _| lost());
+    let (owner, watcher, child) = watchers(&mut world, task);
+    world.run_down();
+    for run in [owner, watcher, child] {
+        assert_eq!(world.status(run), Status::Held);
+    }
+    world.control(child, Control::Verdict { step: None, verdict: VerdictKind::Fail, result: None }).unwrap();
+    world.run_down();
+    for run in [owner, watcher, child] {
+        assert_eq!(world.status(run), Status::Failed);
+    }
+    assert_eq!(world.rows("lanes"), Vec::<Json>::new());
+}
+
+#[test]
+fn who_only_waits_for_a_run_does_not_cancel_it() {
+    let mut world = World::new();
+    let (owner, watcher, child) = watchers(&mut world, "{id: nap, type: flow.Sleep, duration: PT1M}");
+    world.control(watcher, Control::Cancel).unwrap();
+    assert_eq!((world.status(watcher), world.status(child)), (Status::Cancelled, Status::Waiting));
+    world.run_down();
+    assert_eq!((world.status(owner), world.status(child)), (Status::Completed, Status::Completed));
+    assert_eq!(world.rows("lanes"), Vec::<Json>::new());
+}
+
+#[test]
+fn a_cancel_before_the_birth_is_heard_of_stops_everything() {
+    let mut world = World::new();
+    world.push("{id: f, namespace: n, tasks: [{id: post, type: http.Request, method: POST, uri: 'http://x/pay'}]}");
+    let run = world.admit("f", Some("k"), json!({})).run.unwrap().id;
+    let ticket = world.interrupt(run, Control::Cancel);
+    world.run_down();
+    assert_eq!((world.status(run), world.calls.len()), (Status::Cancelled, 0), "nothing leaves without a durable intent");
+    assert_eq!(world.answers.remove(&ticket), Some(Ok(())));
+}
+
+#[test]
+fn whoever_asked_is_answered_when_the_run_is_replaced() {
+    let mut world = World::new();
+    sleeper(&world, "f", "lane: {busy: replace},");
+    let old = start(&mut world, "f");
+    world.admit("f", None, json!({}));
+    let ticket = world.interrupt(old, Control::Pause);
+    world.run_down();
+    assert!(matches!(world.answers.remove(&ticket), Some(Err(ControlError::NotPossible(_)))));
+}
+
+#[test]
+fn a_late_word_of_a_fence_does_not_stop_a_restarted_run() {
+    let mut world = World::new();
+    sleeper(&world, "child", "");
+    caller(&world, "parent", "child", "lane: {busy: replace},");
+    let parent = start(&mut world, "parent");
+    let child = child_of(&world, parent);
+    world.restart();
+    world.admit("parent", None, json!({}));
+    assert_eq!(world.status(child), Status::Cancelled);
+    let ticket = world.interrupt(child, Control::Restart);
+    world.run_down();
+    assert_eq!(world.answers.remove(&ticket), Some(Ok(())));
+    assert_eq!(world.status(child), Status::Completed);
+}
+
+#[test]
+fn an_extended_quiet_period_does_not_end_early() {
+    let mut world = World::new();
+    world.push("{id: f, namespace: n, lane: {busy: {coalesce: {quiet: PT5S, max: PT1M}}}, tasks: [{id: nap, type: flow.Sleep, duration: PT1M}]}");
+    let run = start(&mut world, "f");
+    // Something brings the run into memory before its period is extended.
+    assert!(world.control(run, Control::Pause).is_err());
+    world.pass(4_900);
+    start(&mut world, "f");
+    world.pass(200);
+    // The row was read as due just before.
+    world.timer(run, 1);
+    world.drain();
+    assert_eq!(world.status(run), Status::Queued);
+    world.pass(5_000);
+    world.run_down();
+    assert_eq!(world.status(run), Status::Completed);
+}
+
+#[test]
+fn an_erased_run_is_not_run_again_without_its_values() {
+    let mut world = World::new();
+    world.push("{id: f, namespace: n, inputs: [{id: amount, type: INT}], tasks: [{id: post, type: http.Request, method: PUT, uri: 'http://x/pay/{{ inputs.amount }}'}]}");
+    world.answer = Box::new(|_, _| Outcome::FailedClean { code: "http_status", message: "no".into(), output: None, retryable: true });
+    let run = world.admit("f", Some("k"), json!({"amount": 5})).run.unwrap().id;
+    world.run_down();
+    world.store.call(Work::EraseRun { workspace: world.workspace.clone(), run }).unwrap();
+    world.answer = Box::new(|_, _| ok(json!({})));
+    for control in [Control::Restart, Control::Replay { from: None }] {
+        assert!(matches!(world.control(run, control), Err(ControlError::NotPossible(text)) if text.contains("erased")));
+    }
+    world.run_down();
+    assert_eq!((world.calls.len(), world.status(run)), (1, Status::Failed));
+}
+
+#[test]
+fn a_refused_wish_leaves_nothing_in_memory() {
+    let mut world = World::new();
+    world.push("{id: f, namespace: n, tasks: [{id: t, type: log.Log, message: x}]}");
+    let run = start(&mut world, "f");
+    let verdict = || Control::Verdict { step: None, verdict: VerdictKind::Fail, result: None };
+    for control in [Control::Cancel, Control::Pause, verdict()] {
+        assert!(world.control(run, control).is_err());
+    }
+    assert_eq!(world.driver.in_memory(), 0);
+}
+
+#[test]
+fn the_ledger_has_one_row_per_effect_after_a_long_journal() {
+    let mut world = World::new();
+    world.push(
+        r#"
+id: f
+namespace: n
+tasks:
+  - {id: each, type: flow.ForEach, values: "{{ range(1, 60) }}", tasks: [{id: t, type: debug.Return, format: x}]}
+  - {id: bad, type: execution.Fail, errorMessage: nope}
+errors:
+  - {id: alarm, type: http.Request, method: POST, uri: "http://x/alarm", effect: keyed, retry: {type: constant, interval: PT1M, maxAttempts: 3}}
+"#,
+    );
+    world.answer = Box::new(|_, n| {
+        if n == 0 { Outcome::FailedClean { code: "http_status", message: "no".into(), output: None, retryable: true } } else { ok(json!({})) }
+    });
+    let run = start(&mut world, "f");
+    assert_eq!(world.status(run), Status::Waiting);
+    world.restart();
+    world.run_down();
+    assert_eq!((world.status(run), world.calls.len()), (Status::Failed, 2));
+    let effects = world.store.effects(&world.workspace, run).unwrap();
+    assert_eq!(effects.len(), 1, "{effects:?}");
+    assert_eq!(effects[0].state, semel_store::EffectState::Done);
+}
