@@ -15,6 +15,9 @@ use semel_expr::{Budget, Template, Value, render, render_json};
 use semel_store::{AdmitRequest, KeyClaim, LaneRequest, ParentRef};
 use serde_json::{Value as Json, json};
 
+/// Ticks of one schedule that may wait for each other.
+const SCHEDULE_QUEUE_MAX: u32 = 1_000;
+
 /// Who the new run descends from.
 #[derive(Clone, Debug)]
 pub struct Lineage {
@@ -28,6 +31,10 @@ pub fn prepare(services: &Services, occurrence: Occurrence, lineage: Option<Line
     let flow = occurrence.flow.clone();
     if flow.index.flow.disabled {
         return Err(AdmitError::Disabled);
+    }
+    if occurrence.door == Door::Cli {
+        // Events carry what their senders like; a person who names an input means one of the flow's.
+        inputs::check_names(&flow.index.flow.inputs, &occurrence.inputs).map_err(AdmitError::Inputs)?;
     }
     let sent = Value::from_json(&occurrence.trigger).to_stored();
     let mut memory = Memory { trigger: trigger_value(&sent), ..Memory::default() };
@@ -203,12 +210,12 @@ fn block_policy(block: &IdempotencySpec) -> Policy {
 
 fn lane_for(occurrence: &Occurrence, spec: Option<&LaneSpec>, flow: &LoadedFlow, scope: &ExprScope<'_>) -> Result<Option<LaneRequest>, AdmitError> {
     let Some(spec) = spec else {
-        // A schedule is its own lane: its ticks do not overlap, and one may wait.
+        // A schedule is its own lane: its ticks do not overlap, and those made up for wait in line.
         return Ok(match (&occurrence.door, &occurrence.trigger_id) {
             (Door::Schedule, Some(id)) => Some(LaneRequest {
                 hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &format!("schedule {id}")),
                 limit: 1,
-                busy: Busy::Queue { max: 1 },
+                busy: Busy::Queue { max: SCHEDULE_QUEUE_MAX },
             }),
             _ => None,
         });

@@ -73,6 +73,17 @@ fn hide_whole(value: &Value, masks: &[Mask]) -> Value {
     }
 }
 
+/// Refuses values for inputs that the flow does not declare.
+pub fn check_names(defs: &[InputDef], given: &Json) -> Result<(), Vec<FieldError>> {
+    let known = |name: &str| defs.iter().any(|def| def.id == name || def.id.split('.').next() == Some(name));
+    let names: Vec<&str> = defs.iter().map(|def| def.id.as_str()).collect();
+    let has = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+    let unknown = given.as_object().into_iter().flatten().filter(|(name, _)| !known(name));
+    let errors: Vec<FieldError> =
+        unknown.map(|(name, _)| FieldError { field: name.clone(), message: format!("the flow has no such input; {has}") }).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
 fn find<'a>(given: &'a Json, id: &str) -> Option<&'a Json> {
     given.get(id).or_else(|| id.split('.').try_fold(given, |at, part| at.get(part)))
 }

@@ -483,3 +483,14 @@ errors:
     world.run_down();
     assert_eq!(world.logs(run), ["4 5", "went wrong", "1: bad went wrong"]);
 }
+
+#[test]
+fn a_person_who_misspells_an_input_is_told() {
+    let mut world = World::new();
+    world.push("{id: f, namespace: n, inputs: [{id: items, type: JSON, required: false}], tasks: [{id: t, type: log.Log, message: x}]}");
+    let mut typo = world.occurrence("f", None, json!({"itms": []}));
+    typo.door = semel_core::Door::Cli;
+    assert!(matches!(world.try_admit(typo), Err(AdmitError::Inputs(fields)) if fields[0].field == "itms"));
+    let event = world.occurrence("f", None, json!({"itms": []}));
+    assert!(world.try_admit(event).is_ok(), "an event may carry more than the flow reads");
+}

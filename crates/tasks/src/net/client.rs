@@ -123,8 +123,11 @@ impl Net {
 
     async fn send(&self, client: &Client, call: Call, url: Url, passage: &Passage, gated: bool) -> Result<Answer, CallError> {
         let is_head = call.method == Method::HEAD;
+        // Servers may refuse a write without a length (411), even when there is nothing to send.
+        let says_length = matches!(call.method, Method::POST | Method::PUT | Method::PATCH);
         let mut request = client.request(call.method, url.clone()).headers(call.headers);
         request = match call.body {
+            Body::Empty if says_length => request.header(reqwest::header::CONTENT_LENGTH, 0),
             Body::Empty => request,
             Body::Text(text) => request.body(text),
             Body::Form(pairs) => request.form(&pairs),
