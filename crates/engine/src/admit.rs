@@ -27,7 +27,12 @@ pub struct Lineage {
 }
 
 /// Prepares one occurrence.
-pub fn prepare(services: &Services, occurrence: Occurrence, lineage: Option<Lineage>, now: Millis) -> Result<AdmitRequest, AdmitError> {
+pub fn prepare(
+    services: &Services,
+    occurrence: Occurrence,
+    lineage: Option<Lineage>,
+    now: Millis,
+) -> Result<AdmitRequest, AdmitError> {
     let flow = occurrence.flow.clone();
     if flow.index.flow.disabled {
         return Err(AdmitError::Disabled);
@@ -54,7 +59,8 @@ pub fn prepare(services: &Services, occurrence: Occurrence, lineage: Option<Line
     };
     memory.inputs = Value::from_stored(&stored);
     // What is stored and what keys are made of: without the texts of secret inputs.
-    let trigger_stored = inputs::hide_secrets(&occurrence.trigger, &flow.index.flow.inputs, &given, &stored).to_stored();
+    let trigger_stored =
+        inputs::hide_secrets(&occurrence.trigger, &flow.index.flow.inputs, &given, &stored).to_stored();
     memory.trigger = trigger_value(&trigger_stored);
     let owned = scope(&memory);
     let scope = owned.scope(services, &occurrence.workspace, &flow, now);
@@ -97,15 +103,27 @@ struct OwnedScope {
 }
 
 impl OwnedScope {
-    fn scope<'a>(&'a self, services: &'a Services, workspace: &'a WorkspaceId, flow: &'a LoadedFlow, now: Millis) -> ExprScope<'a> {
+    fn scope<'a>(
+        &'a self,
+        services: &'a Services,
+        workspace: &'a WorkspaceId,
+        flow: &'a LoadedFlow,
+        now: Millis,
+    ) -> ExprScope<'a> {
         ExprScope { services, workspace, flow, memory: &self.memory, run: None, now }
     }
 }
 
 /// Flow labels without `system.*`, then the request's.
 fn merge_labels(occurrence: &Occurrence, flow: &LoadedFlow) -> Vec<(String, String)> {
-    let mut merged: IndexMap<String, String> =
-        flow.index.flow.labels.iter().filter(|(k, _)| !k.starts_with("system.")).map(|(k, v)| (k.clone(), v.clone())).collect();
+    let mut merged: IndexMap<String, String> = flow
+        .index
+        .flow
+        .labels
+        .iter()
+        .filter(|(k, _)| !k.starts_with("system."))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
     merged.extend(occurrence.labels.iter().cloned());
     merged.into_iter().collect()
 }
@@ -126,7 +144,8 @@ fn fill_from_trigger(
     now: Millis,
     given: &mut Json,
 ) -> Result<(), AdmitError> {
-    let scope = ExprScope { services, workspace: &occurrence.workspace, flow: &occurrence.flow, memory, run: None, now };
+    let scope =
+        ExprScope { services, workspace: &occurrence.workspace, flow: &occurrence.flow, memory, run: None, now };
     if !given.is_object() {
         *given = json!({});
     }
@@ -154,7 +173,12 @@ fn render_plain(template: &str, scope: &ExprScope<'_>, what: &'static str) -> Re
     }
 }
 
-fn choose(occurrence: &Occurrence, block: Option<&IdempotencySpec>, flow: &LoadedFlow, scope: &ExprScope<'_>) -> Result<Option<KeyClaim>, AdmitError> {
+fn choose(
+    occurrence: &Occurrence,
+    block: Option<&IdempotencySpec>,
+    flow: &LoadedFlow,
+    scope: &ExprScope<'_>,
+) -> Result<Option<KeyClaim>, AdmitError> {
     let applies = |block: &&IdempotencySpec| match &block.doors {
         Some(doors) => doors.contains(&occurrence.door),
         None => occurrence.door.carries_payload(),
@@ -208,7 +232,12 @@ fn block_policy(block: &IdempotencySpec) -> Policy {
     }
 }
 
-fn lane_for(occurrence: &Occurrence, spec: Option<&LaneSpec>, flow: &LoadedFlow, scope: &ExprScope<'_>) -> Result<Option<LaneRequest>, AdmitError> {
+fn lane_for(
+    occurrence: &Occurrence,
+    spec: Option<&LaneSpec>,
+    flow: &LoadedFlow,
+    scope: &ExprScope<'_>,
+) -> Result<Option<LaneRequest>, AdmitError> {
     let Some(spec) = spec else {
         // A schedule is its own lane: its ticks do not overlap, and those made up for wait in line.
         return Ok(match (&occurrence.door, &occurrence.trigger_id) {
@@ -224,7 +253,11 @@ fn lane_for(occurrence: &Occurrence, spec: Option<&LaneSpec>, flow: &LoadedFlow,
         Some(template) => render_plain(template, scope, "lane.key")?,
         None => String::new(),
     };
-    Ok(Some(LaneRequest { hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &key), limit: spec.limit, busy: spec.busy }))
+    Ok(Some(LaneRequest {
+        hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &key),
+        limit: spec.limit,
+        busy: spec.busy,
+    }))
 }
 
 /// The flow it names and the payload it carries; never headers.

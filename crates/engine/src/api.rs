@@ -103,9 +103,15 @@ pub enum Control {
     Resume,
     Restart,
     /// From a top-level task, or from the start.
-    Replay { from: Option<String> },
+    Replay {
+        from: Option<String>,
+    },
     /// `step` is a step id, a step path, or absent when one doubt is open.
-    Verdict { step: Option<String>, verdict: VerdictKind, result: Option<Json> },
+    Verdict {
+        step: Option<String>,
+        verdict: VerdictKind,
+        result: Option<Json>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

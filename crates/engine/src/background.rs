@@ -30,7 +30,9 @@ impl Engine {
             return self.advance(ScheduleRow { next_due: None, ..row }).await;
         };
         let trigger = flow.index.flow.triggers.iter().find(|t| t.id == row.trigger);
-        let Some(TriggerKind::Schedule { cron, timezone, with_seconds, recover, late_max_ms }) = trigger.map(|t| &t.kind) else {
+        let Some(TriggerKind::Schedule { cron, timezone, with_seconds, recover, late_max_ms }) =
+            trigger.map(|t| &t.kind)
+        else {
             return self.advance(ScheduleRow { next_due: None, ..row }).await;
         };
         let after = |at: Millis| next_after(cron, timezone, *with_seconds, at.0).ok().flatten().map(Millis);
@@ -53,7 +55,14 @@ impl Engine {
     }
 
     /// Admits one tick; true when it is settled, whatever was decided.
-    async fn fire(&self, row: &ScheduleRow, flow: &Arc<LoadedFlow>, at: Millis, previous: Option<Millis>, next: Option<Millis>) -> Result<bool, StoreError> {
+    async fn fire(
+        &self,
+        row: &ScheduleRow,
+        flow: &Arc<LoadedFlow>,
+        at: Millis,
+        previous: Option<Millis>,
+        next: Option<Millis>,
+    ) -> Result<bool, StoreError> {
         let date = |m: Option<Millis>| m.map(Millis::to_rfc3339);
         let occurrence = Occurrence {
             workspace: row.workspace.clone(),

@@ -72,7 +72,10 @@ impl Evaluator<'_> {
                 } else if defaults.is_some() {
                     ListName::Defaults
                 } else {
-                    return Err(Failure::new("no_case", format!("no case matches `{value}` and there are no defaults")));
+                    return Err(Failure::new(
+                        "no_case",
+                        format!("no case matches `{value}` and there are no defaults"),
+                    ));
                 };
                 let output = json!({"value": value, "defaults": list == ListName::Defaults});
                 Ok(Evaluated::Branch { list, output: Some(Payload::new(output)) })
@@ -111,7 +114,10 @@ impl Evaluator<'_> {
     fn plain_text(&self, template: &str, what: &str) -> Result<String, Failure> {
         match self.text(template)? {
             Value::Str(text) => Ok(text.to_string()),
-            _ => Err(Failure::new("secret_not_allowed", format!("`{what}` is recorded as it is, so it cannot hold a secret"))),
+            _ => Err(Failure::new(
+                "secret_not_allowed",
+                format!("`{what}` is recorded as it is, so it cannot hold a secret"),
+            )),
         }
     }
 
@@ -136,14 +142,24 @@ impl Evaluator<'_> {
         Ok(Evaluated::Items { count: u32::try_from(count).unwrap_or(u32::MAX), items: Payload::new(list.to_stored()) })
     }
 
-    fn leaf(&self, key: &StepKey, task: &Task, mode: LeafMode, config: &Json, found: &mut Found) -> Result<Evaluated, Failure> {
+    fn leaf(
+        &self,
+        key: &StepKey,
+        task: &Task,
+        mode: LeafMode,
+        config: &Json,
+        found: &mut Found,
+    ) -> Result<Evaluated, Failure> {
         let config = self.json(config)?;
         match mode {
             LeafMode::Inline => Ok(self.inline(task, &config, found)),
             LeafMode::Op => {
-                let plain = config
-                    .to_plain_json()
-                    .ok_or_else(|| Failure::new("secret_not_allowed", "the key-value store keeps plain values; it cannot hold a secret"))?;
+                let plain = config.to_plain_json().ok_or_else(|| {
+                    Failure::new(
+                        "secret_not_allowed",
+                        "the key-value store keeps plain values; it cannot hold a secret",
+                    )
+                })?;
                 found.op = Some(self.kv_op(&task.type_name, &plain)?);
                 Ok(Evaluated::Op)
             }
@@ -184,8 +200,12 @@ impl Evaluator<'_> {
                 let kv_type = kv_type.unwrap_or_else(|| kv_type_of(&value).to_owned());
                 OpKind::KvSet { namespace: own(namespace), key, value, kv_type, overwrite, ttl_ms }
             }
-            KvOp::Get { namespace, key, error_on_missing } => OpKind::KvGet { namespace: own(namespace), key, error_on_missing },
-            KvOp::Delete { namespace, key, error_on_missing } => OpKind::KvDelete { namespace: own(namespace), key, error_on_missing },
+            KvOp::Get { namespace, key, error_on_missing } => {
+                OpKind::KvGet { namespace: own(namespace), key, error_on_missing }
+            }
+            KvOp::Delete { namespace, key, error_on_missing } => {
+                OpKind::KvDelete { namespace: own(namespace), key, error_on_missing }
+            }
         })
     }
 
@@ -212,7 +232,8 @@ impl Evaluator<'_> {
             let text = format!("sub-runs may nest {} deep", self.limits.subrun_depth_max);
             return Err(Failure::new("subflow_too_deep", text));
         }
-        let target = FlowRef::new(self.plain_text(&spec.namespace, "namespace")?, self.plain_text(&spec.flow_id, "flowId")?);
+        let target =
+            FlowRef::new(self.plain_text(&spec.namespace, "namespace")?, self.plain_text(&spec.flow_id, "flowId")?);
         let found = match spec.revision {
             Some(revision) => self.flows.revision(self.workspace, &target, revision),
             None => self.flows.head(self.workspace, &target),
@@ -221,7 +242,10 @@ impl Evaluator<'_> {
         let inputs = self.json(&spec.inputs)?;
         // The child's own store form keeps holes; what the caller of an API sends cannot have any.
         let plain = inputs.to_plain_json().ok_or_else(|| {
-            Failure::new("secret_not_allowed", "a sub-run's inputs cannot hold a secret; read it with secret() in the sub-flow")
+            Failure::new(
+                "secret_not_allowed",
+                "a sub-run's inputs cannot hold a secret; read it with secret() in the sub-flow",
+            )
         })?;
         let mut labels: Vec<(String, String)> = Vec::new();
         if spec.inherit_labels {

@@ -97,7 +97,12 @@ impl Flows {
     }
 
     /// The revision a run was admitted with.
-    pub fn revision(&self, workspace: &WorkspaceId, flow: &FlowRef, revision: u32) -> Result<Arc<LoadedFlow>, FlowLookupError> {
+    pub fn revision(
+        &self,
+        workspace: &WorkspaceId,
+        flow: &FlowRef,
+        revision: u32,
+    ) -> Result<Arc<LoadedFlow>, FlowLookupError> {
         let key = (workspace.clone(), flow.clone());
         if let Some(found) = self.heads.read().get(&key).filter(|f| f.revision == revision) {
             return Ok(found.clone());

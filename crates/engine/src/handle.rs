@@ -141,9 +141,16 @@ impl Engine {
     }
 
     /// The webhook trigger of the flow that has this URL key; compared in constant time.
-    pub fn find_webhook(&self, workspace: &WorkspaceId, flow: &LoadedFlow, key: &str) -> Result<Option<Webhook>, StoreError> {
+    pub fn find_webhook(
+        &self,
+        workspace: &WorkspaceId,
+        flow: &LoadedFlow,
+        key: &str,
+    ) -> Result<Option<Webhook>, StoreError> {
         for trigger in flow.index.flow.triggers.iter().filter(|t| !t.disabled) {
-            let TriggerKind::Webhook { key: template, wait, return_outputs, signature } = &trigger.kind else { continue };
+            let TriggerKind::Webhook { key: template, wait, return_outputs, signature } = &trigger.kind else {
+                continue;
+            };
             let Some(expected) = self.revealed(workspace, flow, template) else { continue };
             if !same(expected.trim(), key) {
                 continue;
@@ -154,7 +161,12 @@ impl Engine {
                 header: spec.header.clone(),
                 tolerance_ms: spec.tolerance_ms,
             });
-            return Ok(Some(Webhook { trigger_id: trigger.id.clone(), wait: *wait, return_outputs: *return_outputs, signature }));
+            return Ok(Some(Webhook {
+                trigger_id: trigger.id.clone(),
+                wait: *wait,
+                return_outputs: *return_outputs,
+                signature,
+            }));
         }
         Ok(None)
     }
@@ -162,7 +174,8 @@ impl Engine {
     /// A template of the author with its secrets filled in; for comparing, never for storing.
     fn revealed(&self, workspace: &WorkspaceId, flow: &LoadedFlow, template: &str) -> Option<String> {
         let memory = Memory::default();
-        let scope = ExprScope { services: &self.services, workspace, flow, memory: &memory, run: None, now: self.clock.now() };
+        let scope =
+            ExprScope { services: &self.services, workspace, flow, memory: &memory, run: None, now: self.clock.now() };
         let parsed = Template::parse(template).ok()?;
         let value = render(&parsed, &scope, &mut Budget::default()).ok()?;
         let filled = value.fill(&|part| self.services.secrets.reveal(workspace, part)).ok()?;
@@ -234,7 +247,8 @@ impl Engine {
             let _ = self.changes.send(change);
         }
         if let Some(row) = result.run.as_ref().filter(|row| result.created && row.active) {
-            let born = Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
+            let born =
+                Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
             self.tell(Message::Happened(Happened::Born(Box::new(born))));
         }
     }
@@ -244,7 +258,13 @@ impl Engine {
         let _ = self.sender.send(message);
     }
 
-    pub async fn control(&self, workspace: &WorkspaceId, run: RunId, control: Control, by: By) -> Result<(), ControlError> {
+    pub async fn control(
+        &self,
+        workspace: &WorkspaceId,
+        run: RunId,
+        control: Control,
+        by: By,
+    ) -> Result<(), ControlError> {
         // The driver may hold the run of another workspace: the wall is checked here first.
         if self.store().run(workspace, run)?.is_none() {
             return Err(ControlError::Unknown);
@@ -388,7 +408,15 @@ impl Engine {
     ) -> Result<(), semel_tasks::signature::SignatureError> {
         let now = self.store().now();
         let header = signature.header.as_deref();
-        semel_tasks::signature::verify(signature.scheme, header, &signature.secrets, headers, raw_body, now.0, signature.tolerance_ms)
+        semel_tasks::signature::verify(
+            signature.scheme,
+            header,
+            &signature.secrets,
+            headers,
+            raw_body,
+            now.0,
+            signature.tolerance_ms,
+        )
     }
 
     /// Bounded clean-up; called now and then.
@@ -453,7 +481,10 @@ fn schedules_of(workspace: &WorkspaceId, flow: &semel_core::ir::Flow, now: Milli
             workspace: workspace.clone(),
             flow: flow.flow_ref(),
             trigger: trigger.id.clone(),
-            next_due: semel_tasks::schedule::next_after(cron, timezone, *with_seconds, now.0).ok().flatten().map(Millis),
+            next_due: semel_tasks::schedule::next_after(cron, timezone, *with_seconds, now.0)
+                .ok()
+                .flatten()
+                .map(Millis),
             last_fired: None,
         }),
         TriggerKind::Webhook { .. } => None,

@@ -79,8 +79,9 @@ pub fn check_names(defs: &[InputDef], given: &Json) -> Result<(), Vec<FieldError
     let names: Vec<&str> = defs.iter().map(|def| def.id.as_str()).collect();
     let has = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
     let unknown = given.as_object().into_iter().flatten().filter(|(name, _)| !known(name));
-    let errors: Vec<FieldError> =
-        unknown.map(|(name, _)| FieldError { field: name.clone(), message: format!("the flow has no such input; {has}") }).collect();
+    let errors: Vec<FieldError> = unknown
+        .map(|(name, _)| FieldError { field: name.clone(), message: format!("the flow has no such input; {has}") })
+        .collect();
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
@@ -99,7 +100,9 @@ fn default_value(def: &InputDef, defaults: &Json, scope: &dyn Scope) -> Result<C
     let value = render_json(defaults, scope, &mut Budget::default(), true).map_err(|error| error.message)?;
     match value.to_plain_json() {
         Some(plain) => Ok(Computed::Plain(plain)),
-        None if def.input_type == InputType::Secret && matches!(value, Value::Tainted(_)) => Ok(Computed::Hole(value.to_stored())),
+        None if def.input_type == InputType::Secret && matches!(value, Value::Tainted(_)) => {
+            Ok(Computed::Hole(value.to_stored()))
+        }
         None => Err("its default would hold a secret; give the input the type SECRET".to_owned()),
     }
 }
@@ -154,8 +157,11 @@ fn typed(input_type: InputType, def: &InputDef, value: &Json) -> Result<Json, St
         InputType::Array => {
             let list = list_of(value).ok_or_else(wrong)?;
             let Some(item_type) = def.item_type else { return Ok(Json::Array(list)) };
-            let items: Result<Vec<Json>, String> =
-                list.iter().enumerate().map(|(i, item)| typed(item_type, def, item).map_err(|e| format!("item {i}: {e}"))).collect();
+            let items: Result<Vec<Json>, String> = list
+                .iter()
+                .enumerate()
+                .map(|(i, item)| typed(item_type, def, item).map_err(|e| format!("item {i}: {e}")))
+                .collect();
             items.map(Json::Array)
         }
         InputType::Json => match value {
@@ -164,7 +170,9 @@ fn typed(input_type: InputType, def: &InputDef, value: &Json) -> Result<Json, St
         },
         InputType::Datetime => {
             let text = value.as_str().ok_or_else(wrong)?;
-            Millis::parse_rfc3339(text).map(|_| value.clone()).ok_or_else(|| "expected a date-time such as 2026-01-31T12:00:00Z".to_owned())
+            Millis::parse_rfc3339(text)
+                .map(|_| value.clone())
+                .ok_or_else(|| "expected a date-time such as 2026-01-31T12:00:00Z".to_owned())
         }
         InputType::Date => parsed::<jiff::civil::Date>(value, "expected a date such as 2026-01-31"),
         InputType::Time => parsed::<jiff::civil::Time>(value, "expected a time such as 12:30:00"),

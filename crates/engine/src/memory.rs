@@ -224,7 +224,9 @@ impl Memory {
     pub fn loop_values(&self, step: &StepKey) -> Vec<Value> {
         step.iterations()
             .into_iter()
-            .map(|(key, n)| self.loops.get(&key).and_then(|items| items.get(n as usize)).cloned().unwrap_or(Value::Null))
+            .map(|(key, n)| {
+                self.loops.get(&key).and_then(|items| items.get(n as usize)).cloned().unwrap_or(Value::Null)
+            })
             .collect()
     }
 

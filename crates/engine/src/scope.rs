@@ -95,7 +95,10 @@ impl ExprScope<'_> {
         let step = run.state.steps.get(key);
         let mut entries = IndexMap::new();
         entries.insert("id".to_owned(), text(run.state.step_id(key).hex()));
-        entries.insert("attemptsCount".to_owned(), Value::Int(i128::from(step.map_or(0, |s| s.attempt.saturating_sub(1)))));
+        entries.insert(
+            "attemptsCount".to_owned(),
+            Value::Int(i128::from(step.map_or(0, |s| s.attempt.saturating_sub(1)))),
+        );
         if let Some(at) = step.and_then(|s| s.first_at) {
             entries.insert("startDate".to_owned(), text(at.to_rfc3339()));
         }
@@ -169,7 +172,9 @@ impl Scope for ExprScope<'_> {
             "parents" => self.parents(),
             "envs" => Some(self.services.envs.clone()),
             "globals" => Some(map([])),
-            "kestra" => Some(map([("environment", map([])), ("url", self.services.url.clone().map_or(Value::Null, text))])),
+            "kestra" => {
+                Some(map([("environment", map([])), ("url", self.services.url.clone().map_or(Value::Null, text))]))
+            }
             _ => None,
         }
     }
@@ -212,7 +217,9 @@ impl Scope for ExprScope<'_> {
             "currentEachOutput" => Some(self.current_each_output(args)),
             "errorLogs" => Some(Ok(Value::list(self.memory.errors.clone()))),
             "yaml" => Some(match args {
-                [Value::Str(text)] => semel_flow::yaml_value(text, &Limits::default()).map(|json| Value::from_json(&json)),
+                [Value::Str(text)] => {
+                    semel_flow::yaml_value(text, &Limits::default()).map(|json| Value::from_json(&json))
+                }
                 _ => Err("yaml() takes one text that holds no secret".to_owned()),
             }),
             _ => None,

@@ -88,9 +88,11 @@ impl Secrets {
     pub fn reveal(&self, workspace: &WorkspaceId, part: &Part) -> Result<String, String> {
         match part {
             Part::Text(text) => Ok(text.clone()),
-            Part::Secret(SecretRef { name, version: 0 }) => {
-                self.environment.get(name).cloned().ok_or_else(|| format!("secret `{name}` is no longer in the environment"))
-            }
+            Part::Secret(SecretRef { name, version: 0 }) => self
+                .environment
+                .get(name)
+                .cloned()
+                .ok_or_else(|| format!("secret `{name}` is no longer in the environment")),
             Part::Secret(SecretRef { name, version }) => {
                 let row = self.store.secret(workspace, name, Some(*version)).map_err(|e| e.to_string())?;
                 let row = row.ok_or_else(|| format!("secret `{name}` has no version {version}"))?;
@@ -102,7 +104,8 @@ impl Secrets {
 
     /// Stores a new version of a secret.
     pub fn encrypt(&self, workspace: &WorkspaceId, name: &str, value: &str) -> Result<SecretRow, SecretError> {
-        let good = (1..=100).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let good = (1..=100).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         if !good {
             return Err(SecretError::BadName(name.to_owned()));
         }
@@ -165,7 +168,8 @@ impl Secrets {
         let (nonce, sealed) = bytes.split_at_checked(12).ok_or_else(broken)?;
         let nonce: [u8; 12] = nonce.try_into().map_err(|_| broken())?;
         let cipher = master.cipher(workspace).ok_or_else(broken)?;
-        let plain = cipher.decrypt(&Nonce::from(nonce), Payload { msg: sealed, aad: b"sealed" }).map_err(|_| broken())?;
+        let plain =
+            cipher.decrypt(&Nonce::from(nonce), Payload { msg: sealed, aad: b"sealed" }).map_err(|_| broken())?;
         String::from_utf8(plain).map_err(|_| broken())
     }
 

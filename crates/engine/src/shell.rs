@@ -27,7 +27,13 @@ const RETRY_LATER: Duration = Duration::from_millis(250);
 
 pub enum Message {
     Happened(Happened),
-    Control { workspace: WorkspaceId, run: RunId, control: Control, by: By, reply: oneshot::Sender<Result<(), ControlError>> },
+    Control {
+        workspace: WorkspaceId,
+        run: RunId,
+        control: Control,
+        by: By,
+        reply: oneshot::Sender<Result<(), ControlError>>,
+    },
     /// A timer was set by an admission.
     TimerAt(Millis),
     /// Begin nothing new; say when all is settled.

@@ -12,32 +12,11 @@ use crate::value::Value;
 #[derive(Debug)]
 pub(crate) enum Node {
     Text(Arc<str>),
-    Print {
-        expr: Expr,
-        line: u32,
-    },
-    If {
-        arms: Vec<(Expr, Vec<Node>)>,
-        otherwise: Vec<Node>,
-        line: u32,
-    },
-    For {
-        variable: Arc<str>,
-        items: Expr,
-        body: Vec<Node>,
-        otherwise: Vec<Node>,
-        line: u32,
-    },
-    Set {
-        variable: Arc<str>,
-        expr: Expr,
-        line: u32,
-    },
-    Filter {
-        steps: Vec<Step>,
-        body: Vec<Node>,
-        line: u32,
-    },
+    Print { expr: Expr, line: u32 },
+    If { arms: Vec<(Expr, Vec<Node>)>, otherwise: Vec<Node>, line: u32 },
+    For { variable: Arc<str>, items: Expr, body: Vec<Node>, otherwise: Vec<Node>, line: u32 },
+    Set { variable: Arc<str>, expr: Expr, line: u32 },
+    Filter { steps: Vec<Step>, body: Vec<Node>, line: u32 },
 }
 
 #[derive(Debug)]

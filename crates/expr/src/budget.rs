@@ -23,11 +23,7 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget {
-            fuel: 100_000,
-            output_bytes: 1 << 20,
-            depth: 64,
-        }
+        Budget { fuel: 100_000, output_bytes: 1 << 20, depth: 64 }
     }
 }
 
@@ -39,10 +35,7 @@ pub(crate) fn spend(budget: &mut Budget, steps: u64) -> Result<(), EvalError> {
         }
         None => {
             budget.fuel = 0;
-            Err(EvalError::new(
-                "fuel",
-                "the expression takes too many steps",
-            ))
+            Err(EvalError::new("fuel", "the expression takes too many steps"))
         }
     }
 }
@@ -53,26 +46,14 @@ pub(crate) fn built(value: Value, budget: &mut Budget) -> Result<Value, EvalErro
     spend(budget, (weight / BYTES_PER_FUEL) as u64)?;
     let container = matches!(value, Value::List(_) | Value::Map(_) | Value::HeaderMap(_));
     if container && value.depth() > VALUE_DEPTH_MAX {
-        return Err(EvalError::new(
-            "depth",
-            format!("values may nest at most {VALUE_DEPTH_MAX} deep"),
-        ));
+        return Err(EvalError::new("depth", format!("values may nest at most {VALUE_DEPTH_MAX} deep")));
     }
-    if weight
-        > if container {
-            VALUE_WEIGHT_MAX
-        } else {
-            budget.output_bytes
-        }
-    {
+    if weight > if container { VALUE_WEIGHT_MAX } else { budget.output_bytes } {
         return Err(too_large());
     }
     Ok(value)
 }
 
 pub(crate) fn too_large() -> EvalError {
-    EvalError::new(
-        "output_limit",
-        "the expression builds a value that is too large",
-    )
+    EvalError::new("output_limit", "the expression builds a value that is too large")
 }

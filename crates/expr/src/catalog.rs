@@ -132,11 +132,7 @@ pub fn suggest_filter(name: &str) -> Option<&'static str> {
 }
 
 pub(crate) fn unknown(what: &str, name: &str, offset: usize, len: usize) -> SyntaxError {
-    let suggestion = if what == "filter" {
-        suggest_filter(name)
-    } else {
-        suggest_function(name)
-    };
+    let suggestion = if what == "filter" { suggest_filter(name) } else { suggest_function(name) };
     let error = SyntaxError::new(format!("unknown {what} `{name}`"), offset, len);
     match (name, suggestion) {
         ("md5" | "sha1", _) => error.hint("this digest is broken and not supported; use `sha256`"),
@@ -153,12 +149,7 @@ fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
     let allowed = (name.chars().count() / 3).clamp(1, 3);
     known
         .iter()
-        .map(|candidate| {
-            (
-                distance(&name.to_lowercase(), &candidate.to_lowercase()),
-                *candidate,
-            )
-        })
+        .map(|candidate| (distance(&name.to_lowercase(), &candidate.to_lowercase()), *candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, candidate)| candidate)

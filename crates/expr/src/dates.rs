@@ -38,23 +38,14 @@ fn reading(args: &Args, position: usize) -> Result<Reading, EvalError> {
         .map(|name| zone(&name).ok_or_else(|| wrong("`timeZone` is not a known time zone")))
         .transpose()?;
     let mut existing = named("existingFormat");
-    for text in args
-        .positional
-        .iter()
-        .skip(position)
-        .take(2)
-        .filter(|value| **value != Value::Null)
-        .map(Value::to_text)
+    for text in args.positional.iter().skip(position).take(2).filter(|value| **value != Value::Null).map(Value::to_text)
     {
         match self::zone(&text) {
             Some(found) => zone = zone.or(Some(found)),
             None => existing = existing.or(Some(text)),
         }
     }
-    Ok(Reading {
-        zone: zone.unwrap_or(TimeZone::UTC),
-        existing,
-    })
+    Ok(Reading { zone: zone.unwrap_or(TimeZone::UTC), existing })
 }
 
 fn zone(name: &str) -> Option<TimeZone> {
@@ -79,10 +70,7 @@ pub(crate) fn read(input: &Value, args: &Args, position: usize) -> Result<Timest
             Some(format) => pattern::parse(text.trim(), &named_format(format), &reading.zone),
             None => read_iso(text.trim(), &reading.zone),
         },
-        other => Err(EvalError::type_error(format!(
-            "a date cannot be read from {}",
-            other.kind()
-        ))),
+        other => Err(EvalError::type_error(format!("a date cannot be read from {}", other.kind()))),
     }
 }
 
@@ -107,9 +95,7 @@ fn read_iso(text: &str, zone: &TimeZone) -> Result<Timestamp, EvalError> {
     if let Ok(number) = text.parse::<i128>() {
         return from_number(number);
     }
-    let local = text
-        .parse::<DateTime>()
-        .or_else(|_| text.parse::<Date>().map(|date| date.at(0, 0, 0, 0)));
+    let local = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(|date| date.at(0, 0, 0, 0)));
     local_in(local.map_err(|_| unreadable())?, zone)
 }
 
@@ -118,22 +104,13 @@ fn unreadable() -> EvalError {
 }
 
 fn local_in(local: DateTime, zone: &TimeZone) -> Result<Timestamp, EvalError> {
-    local
-        .to_zoned(zone.clone())
-        .map(|zoned| zoned.timestamp())
-        .map_err(|_| wrong("the date is out of range"))
+    local.to_zoned(zone.clone()).map(|zoned| zoned.timestamp()).map_err(|_| wrong("the date is out of range"))
 }
 
 /// Writes an instant; `format` is the argument at `position`, `timeZone` one of the next two.
-pub(crate) fn format_instant(
-    instant: &Timestamp,
-    args: &Args,
-    position: usize,
-) -> Result<Value, EvalError> {
+pub(crate) fn format_instant(instant: &Timestamp, args: &Args, position: usize) -> Result<Value, EvalError> {
     let zoned = instant.to_zoned(reading(args, position + 1)?.zone);
-    let format = args
-        .text(position, "format")
-        .unwrap_or_else(|| DEFAULT_FORMAT.to_owned());
+    let format = args.text(position, "format").unwrap_or_else(|| DEFAULT_FORMAT.to_owned());
     pattern::format(&zoned, &named_format(&format)).map(Value::str)
 }
 
@@ -160,14 +137,10 @@ fn named_format(format: &str) -> String {
 
 /// `dateAdd(amount, unit, format, existingFormat, timeZone)`.
 pub(crate) fn add(input: &Value, args: &Args) -> Result<Value, EvalError> {
-    let amount = args
-        .int(0, "amount", "dateAdd")?
-        .ok_or_else(|| wrong("`dateAdd` needs an amount"))?;
+    let amount = args.int(0, "amount", "dateAdd")?.ok_or_else(|| wrong("`dateAdd` needs an amount"))?;
     let span = span(amount, &args.required_text(1, "unit", "dateAdd")?)?;
     let zoned = read(input, args, 3)?.to_zoned(reading(args, 3)?.zone);
-    let moved: Zoned = zoned
-        .checked_add(span)
-        .map_err(|_| wrong("the date is out of range"))?;
+    let moved: Zoned = zoned.checked_add(span).map_err(|_| wrong("the date is out of range"))?;
     format_instant(&moved.timestamp(), args, 2)
 }
 
@@ -186,9 +159,7 @@ fn span(amount: i64, unit: &str) -> Result<Span, EvalError> {
         "YEARS" => Span::new().try_years(amount),
         "DECADES" => Span::new().try_years(amount.saturating_mul(10)),
         _ => {
-            return Err(wrong(
-                "`unit` of `dateAdd` must be a unit such as DAYS or HOURS",
-            ));
+            return Err(wrong("`unit` of `dateAdd` must be a unit such as DAYS or HOURS"));
         }
     };
     span.map_err(|_| wrong("`amount` of `dateAdd` is out of range"))

@@ -27,19 +27,8 @@ pub(crate) struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    pub(crate) fn new(
-        template: &'a Template,
-        scope: &'a dyn Scope,
-        budget: &'a mut Budget,
-        frames: u32,
-    ) -> Self {
-        Evaluator {
-            scope,
-            budget,
-            template,
-            locals: Vec::new(),
-            frames,
-        }
+    pub(crate) fn new(template: &'a Template, scope: &'a dyn Scope, budget: &'a mut Budget, frames: u32) -> Self {
+        Evaluator { scope, budget, template, locals: Vec::new(), frames }
     }
 
     /// Adds the place of an error, once; the innermost template that failed is the one named.
@@ -50,20 +39,14 @@ impl<'a> Evaluator<'a> {
         error.line = line;
         if error.code == MISSING {
             let source: String = self.template.source().chars().take(200).collect();
-            error.message = format!(
-                "Unable to find `{}` used in the expression `{source}` at line {line}",
-                error.message
-            );
+            error.message =
+                format!("Unable to find `{}` used in the expression `{source}` at line {line}", error.message);
         }
         error
     }
 
     pub(crate) fn charge_output(&mut self, bytes: usize) -> Result<(), EvalError> {
-        self.budget.output_bytes = self
-            .budget
-            .output_bytes
-            .checked_sub(bytes)
-            .ok_or_else(too_large)?;
+        self.budget.output_bytes = self.budget.output_bytes.checked_sub(bytes).ok_or_else(too_large)?;
         Ok(())
     }
 
@@ -141,9 +124,7 @@ impl<'a> Evaluator<'a> {
             return Ok(Value::Bool(!self.condition(operand)?));
         }
         let value = self.eval(operand)?;
-        self.through(&[&value], "the sign of a number", |values| {
-            ops::sign(op, &values[0])
-        })
+        self.through(&[&value], "the sign of a number", |values| ops::sign(op, &values[0]))
     }
 
     fn chain(&mut self, chain: &Chain) -> Result<Value, EvalError> {
@@ -160,23 +141,12 @@ impl<'a> Evaluator<'a> {
     }
 
     /// One step. A missing variable travels on as an error until a step that knows what to do about it.
-    pub(crate) fn step(
-        &mut self,
-        value: Result<Value, EvalError>,
-        step: &Step,
-    ) -> Result<Value, EvalError> {
+    pub(crate) fn step(&mut self, value: Result<Value, EvalError>, step: &Step) -> Result<Value, EvalError> {
         let absent = matches!(&value, Err(error) if error.code == MISSING);
         match step {
-            Step::Binary(BinaryOp::Coalesce, right)
-                if absent || matches!(value, Ok(Value::Null)) =>
-            {
-                self.eval(right)
-            }
+            Step::Binary(BinaryOp::Coalesce, right) if absent || matches!(value, Ok(Value::Null)) => self.eval(right),
             Step::Binary(BinaryOp::CoalesceMissing, right) if absent => self.eval(right),
-            Step::Test {
-                test: Test::Defined,
-                negated,
-            } if absent => Ok(Value::Bool(*negated)),
+            Step::Test { test: Test::Defined, negated } if absent => Ok(Value::Bool(*negated)),
             Step::Filter(call) if &*call.name == "default" => match value {
                 Ok(value) if !ops::is_empty(&value) => Ok(value),
                 Err(error) if !absent => Err(error),
@@ -197,15 +167,11 @@ impl<'a> Evaluator<'a> {
     }
 
     fn default_value(&mut self, call: &Call) -> Result<Value, EvalError> {
-        self.arguments(call)?
-            .required(0, "default", "default")
-            .cloned()
+        self.arguments(call)?.required(0, "default", "default").cloned()
     }
 
     fn test(&self, value: &Value, test: Test, negated: bool) -> Result<Value, EvalError> {
-        Ok(Value::Bool(
-            ops::test(test, &taint::reveal(value, self.scope)?)? != negated,
-        ))
+        Ok(Value::Bool(ops::test(test, &taint::reveal(value, self.scope)?)? != negated))
     }
 
     fn member(&mut self, value: &Value, name: &str) -> Result<Value, EvalError> {
@@ -216,10 +182,7 @@ impl<'a> Evaluator<'a> {
             }
             Value::Tainted(_) => {
                 let revealed = taint::reveal(value, self.scope)?;
-                taint::seal(
-                    &revealed.get(name).ok_or_else(|| missing(name))?,
-                    self.scope,
-                )
+                taint::seal(&revealed.get(name).ok_or_else(|| missing(name))?, self.scope)
             }
             plain => plain.get(name).ok_or_else(|| missing(name)),
         }
@@ -235,9 +198,7 @@ impl<'a> Evaluator<'a> {
             return self.member(value, &key.to_text());
         }
         let key = taint::reveal(&key, self.scope)?.to_text();
-        let found = self
-            .member(value, &key)
-            .map_err(|error| masked(error, "this lookup", true))?;
+        let found = self.member(value, &key).map_err(|error| masked(error, "this lookup", true))?;
         let found = self.force(found)?;
         taint::seal(&taint::reveal(&found, self.scope)?, self.scope)
     }
@@ -257,21 +218,15 @@ impl<'a> Evaluator<'a> {
     }
 
     fn combined(&mut self, left: Value, op: BinaryOp, right: Value) -> Result<Value, EvalError> {
-        let joins =
-            op == BinaryOp::Concat || (op == BinaryOp::Add && self.adds_text(&left, &right)?);
+        let joins = op == BinaryOp::Concat || (op == BinaryOp::Add && self.adds_text(&left, &right)?);
         if joins {
             return self.join(&left, &right);
         }
         let (operands, tainted) = self.revealed(&[&left, &right])?;
-        spend(
-            self.budget,
-            ((operands[0].weight() + operands[1].weight()) / BYTES_PER_FUEL) as u64,
-        )?;
+        spend(self.budget, ((operands[0].weight() + operands[1].weight()) / BYTES_PER_FUEL) as u64)?;
         let budget = &mut *self.budget;
-        let result = ops::binary(op, &operands[0], &operands[1], &mut |steps| {
-            spend(budget, steps)
-        })
-        .map_err(|error| masked(error, "this operation", tainted))?;
+        let result = ops::binary(op, &operands[0], &operands[1], &mut |steps| spend(budget, steps))
+            .map_err(|error| masked(error, "this operation", tainted))?;
         self.finished(result, tainted && !ops::is_comparison(op))
     }
 
@@ -289,10 +244,7 @@ impl<'a> Evaluator<'a> {
         if left.weight().saturating_add(right.weight()) > self.budget.output_bytes {
             return Err(too_large());
         }
-        let joined = taint::concat(
-            &taint::printable(left, self.scope)?,
-            &taint::printable(right, self.scope)?,
-        );
+        let joined = taint::concat(&taint::printable(left, self.scope)?, &taint::printable(right, self.scope)?);
         built(joined, self.budget)
     }
 
@@ -324,10 +276,7 @@ impl<'a> Evaluator<'a> {
         spend(self.budget, (input.weight() / BYTES_PER_FUEL) as u64)?;
         let result = filters::apply(&call.name, &input, &args, self.budget)
             .map_err(|error| masked(error, &format!("filter `{}`", call.name), tainted))?;
-        self.finished(
-            result,
-            tainted && !matches!(&*call.name, "startsWith" | "endsWith"),
-        )
+        self.finished(result, tainted && !matches!(&*call.name, "startsWith" | "endsWith"))
     }
 
     fn call(&mut self, call: &Call) -> Result<Value, EvalError> {
@@ -360,20 +309,13 @@ impl<'a> Evaluator<'a> {
 
     fn revealed(&self, values: &[&Value]) -> Result<(Vec<Value>, bool), EvalError> {
         let tainted = values.iter().any(|value| value.is_tainted());
-        let revealed = values
-            .iter()
-            .map(|value| taint::reveal(value, self.scope))
-            .collect::<Result<_, _>>()?;
+        let revealed = values.iter().map(|value| taint::reveal(value, self.scope)).collect::<Result<_, _>>()?;
         Ok((revealed, tainted))
     }
 
     fn finished(&mut self, result: Value, tainted: bool) -> Result<Value, EvalError> {
         let result = built(result, self.budget)?;
-        if tainted {
-            taint::seal(&result, self.scope)
-        } else {
-            Ok(result)
-        }
+        if tainted { taint::seal(&result, self.scope) } else { Ok(result) }
     }
 
     /// Renders author text wherever it sits in the value, once: what it yields is data and is not looked at again.
@@ -382,11 +324,7 @@ impl<'a> Evaluator<'a> {
             Value::Deferred(template) => self.deferred(template),
             Value::List(_) | Value::Map(_) | Value::HeaderMap(_) => {
                 spend(self.budget, (value.weight() / (BYTES_PER_FUEL * 8)) as u64)?;
-                if value.has_deferred() {
-                    self.force_items(&value)
-                } else {
-                    Ok(value)
-                }
+                if value.has_deferred() { self.force_items(&value) } else { Ok(value) }
             }
             _ => Ok(value),
         }
@@ -395,12 +333,9 @@ impl<'a> Evaluator<'a> {
     fn force_items(&mut self, value: &Value) -> Result<Value, EvalError> {
         self.enter()?;
         let forced = match value {
-            Value::List(items) => Value::list(
-                items
-                    .iter()
-                    .map(|item| self.force(item.clone()))
-                    .collect::<Result<_, _>>()?,
-            ),
+            Value::List(items) => {
+                Value::list(items.iter().map(|item| self.force(item.clone())).collect::<Result<_, _>>()?)
+            }
             Value::Map(entries) | Value::HeaderMap(entries) => {
                 let mut map = IndexMap::with_capacity(entries.len());
                 for (key, item) in entries.iter() {
@@ -416,12 +351,11 @@ impl<'a> Evaluator<'a> {
 
     fn deferred(&mut self, template: &Template) -> Result<Value, EvalError> {
         self.enter()?;
-        self.budget.depth = self.budget.depth.checked_sub(1).ok_or_else(|| {
-            EvalError::new(
-                "depth",
-                "variables refer to each other too deep, or in a circle",
-            )
-        })?;
+        self.budget.depth = self
+            .budget
+            .depth
+            .checked_sub(1)
+            .ok_or_else(|| EvalError::new("depth", "variables refer to each other too deep, or in a circle"))?;
         let value = Evaluator::new(template, self.scope, self.budget, self.frames).typed(template);
         self.budget.depth += 1;
         self.frames -= 1;
@@ -441,10 +375,7 @@ fn masked(error: EvalError, what: &str, tainted: bool) -> EvalError {
     if !tainted || matches!(error.code, "fuel" | "output_limit" | "depth" | "secret") {
         return error;
     }
-    let message = if error.code == MISSING {
-        "***".to_owned()
-    } else {
-        format!("{what} failed on a value that holds a secret")
-    };
+    let message =
+        if error.code == MISSING { "***".to_owned() } else { format!("{what} failed on a value that holds a secret") };
     EvalError { message, ..error }
 }

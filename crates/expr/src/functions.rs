@@ -40,11 +40,7 @@ const ALPHABET: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 const TEXT_LENGTH_MAX: i64 = 1_000;
 
 /// Functions whose arguments stay as they are: the ones that pass them on, and the ones outside this crate.
-pub(crate) fn untouched(
-    eval: &mut Evaluator,
-    name: &str,
-    args: &Args,
-) -> Option<Result<Value, EvalError>> {
+pub(crate) fn untouched(eval: &mut Evaluator, name: &str, args: &Args) -> Option<Result<Value, EvalError>> {
     match name {
         "secret" => Some(secret(eval, args)),
         "kv" => Some(kv(eval, args)),
@@ -78,10 +74,7 @@ pub(crate) fn call(eval: &mut Evaluator, name: &str, args: &Args) -> Result<Valu
 }
 
 fn unavailable(name: &str) -> EvalError {
-    EvalError::new(
-        "function",
-        format!("function `{name}` is not available here"),
-    )
+    EvalError::new("function", format!("function `{name}` is not available here"))
 }
 
 fn host(eval: &mut Evaluator, name: &str, args: &Args) -> Result<Value, EvalError> {
@@ -94,31 +87,21 @@ fn host(eval: &mut Evaluator, name: &str, args: &Args) -> Result<Value, EvalErro
 fn plain_text(args: &Args, position: usize, name: &str) -> Result<Option<String>, EvalError> {
     match args.value(position, name) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) if value.is_tainted() => Err(EvalError::type_error(format!(
-            "`{name}` cannot itself be a secret"
-        ))),
+        Some(value) if value.is_tainted() => Err(EvalError::type_error(format!("`{name}` cannot itself be a secret"))),
         Some(value) => Ok(Some(value.to_text())),
     }
 }
 
 fn secret(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
-    let key = plain_text(args, 0, "key")?
-        .ok_or_else(|| EvalError::new("secret", "`secret` needs the key of a secret"))?;
-    let (namespace, subkey) = (
-        plain_text(args, 1, "namespace")?,
-        plain_text(args, 2, "subkey")?,
-    );
-    let reference = eval
-        .scope
-        .secret(&key, namespace.as_deref(), subkey.as_deref());
-    reference
-        .map(Value::secret)
-        .map_err(|message| EvalError::new("secret", message))
+    let key =
+        plain_text(args, 0, "key")?.ok_or_else(|| EvalError::new("secret", "`secret` needs the key of a secret"))?;
+    let (namespace, subkey) = (plain_text(args, 1, "namespace")?, plain_text(args, 2, "subkey")?);
+    let reference = eval.scope.secret(&key, namespace.as_deref(), subkey.as_deref());
+    reference.map(Value::secret).map_err(|message| EvalError::new("secret", message))
 }
 
 fn kv(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
-    let key =
-        plain_text(args, 0, "key")?.ok_or_else(|| EvalError::new("kv", "`kv` needs a key"))?;
+    let key = plain_text(args, 0, "key")?.ok_or_else(|| EvalError::new("kv", "`kv` needs a key"))?;
     let namespace = plain_text(args, 1, "namespace")?;
     let error_on_missing = args.value(2, "errorOnMissing").is_none_or(ops::truthy);
     let value = eval.scope.kv(&key, namespace.as_deref(), error_on_missing);
@@ -128,24 +111,14 @@ fn kv(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
 /// Walks the outputs of a step inside nested loops down to the iteration that asks.
 fn current_each_output(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
     let mut current = args.required(0, "outputs", "currentEachOutput")?.clone();
-    let iteration = |run: &Value| {
-        run.get("taskrun")
-            .and_then(|run| run.get("value"))
-            .map(|value| value.to_text())
-    };
+    let iteration = |run: &Value| run.get("taskrun").and_then(|run| run.get("value")).map(|value| value.to_text());
     if let Some(Value::List(parents)) = eval.scope.root("parents") {
         for key in parents.iter().rev().filter_map(iteration) {
             current = current.get(&key).ok_or_else(|| missing(&key))?;
         }
     }
-    let own = eval
-        .scope
-        .root("taskrun")
-        .and_then(|run| run.get("value"))
-        .ok_or_else(|| missing("taskrun.value"))?;
-    current
-        .get(&own.to_text())
-        .ok_or_else(|| missing(&own.to_text()))
+    let own = eval.scope.root("taskrun").and_then(|run| run.get("value")).ok_or_else(|| missing("taskrun.value"))?;
+    current.get(&own.to_text()).ok_or_else(|| missing(&own.to_text()))
 }
 
 fn from_json(value: &Value) -> Result<Value, EvalError> {
@@ -163,15 +136,10 @@ fn from_json(value: &Value) -> Result<Value, EvalError> {
 }
 
 fn range(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
-    let (from, to) = (
-        args.required(0, "start", "range")?,
-        args.required(1, "end", "range")?,
-    );
+    let (from, to) = (args.required(0, "start", "range")?, args.required(1, "end", "range")?);
     let step = args.int(2, "step", "range")?.unwrap_or(1);
     let budget = &mut *eval.budget;
-    ops::range(from, to, i128::from(step), &mut |steps| {
-        crate::budget::spend(budget, steps)
-    })
+    ops::range(from, to, i128::from(step), &mut |steps| crate::budget::spend(budget, steps))
 }
 
 fn extreme(name: &str, args: &Args) -> Result<Value, EvalError> {
@@ -180,9 +148,7 @@ fn extreme(name: &str, args: &Args) -> Result<Value, EvalError> {
         several => several,
     };
     let mut best = args.required(0, "a", name).and_then(|_| {
-        values
-            .first()
-            .ok_or_else(|| EvalError::type_error(format!("`{name}` needs at least one value")))
+        values.first().ok_or_else(|| EvalError::type_error(format!("`{name}` needs at least one value")))
     })?;
     for value in values.iter().skip(1) {
         let ordering = ops::order(value, best)?;
@@ -195,13 +161,9 @@ fn extreme(name: &str, args: &Args) -> Result<Value, EvalError> {
 
 fn random_int(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
     let lower = args.int(0, "lower", "randomInt")?.unwrap_or(0);
-    let upper = args
-        .int(1, "upper", "randomInt")?
-        .unwrap_or(i64::from(i32::MAX));
+    let upper = args.int(1, "upper", "randomInt")?.unwrap_or(i64::from(i32::MAX));
     if upper <= lower {
-        return Err(EvalError::type_error(
-            "`randomInt` needs an upper bound above the lower one",
-        ));
+        return Err(EvalError::type_error("`randomInt` needs an upper bound above the lower one"));
     }
     let width = (i128::from(upper) - i128::from(lower)) as u128;
     let offset = u128::from(eval.scope.random_u64()) % width;
@@ -226,15 +188,10 @@ fn uuid(eval: &Evaluator) -> Value {
 fn nano_id(eval: &Evaluator, args: &Args) -> Result<Value, EvalError> {
     let length = args.int(0, "length", "nanoId")?.unwrap_or(21);
     if !(1..=TEXT_LENGTH_MAX).contains(&length) {
-        return Err(EvalError::type_error(format!(
-            "`nanoId` makes 1 to {TEXT_LENGTH_MAX} characters"
-        )));
+        return Err(EvalError::type_error(format!("`nanoId` makes 1 to {TEXT_LENGTH_MAX} characters")));
     }
     let default = format!("_-{ALPHABET}");
-    let alphabet = args
-        .text(1, "alphabet")
-        .filter(|text| !text.is_empty())
-        .unwrap_or(default);
+    let alphabet = args.text(1, "alphabet").filter(|text| !text.is_empty()).unwrap_or(default);
     Ok(random_text(eval, &alphabet, length as usize))
 }
 

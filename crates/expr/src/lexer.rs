@@ -30,17 +30,12 @@ pub(crate) enum Kind {
 
 /// Longest first, so that `???` is not read as `??` and `?`.
 const SYMBOLS: &[&str] = &[
-    "???", "??", "==", "!=", "<=", ">=", "&&", "||", "..", "<", ">", "+", "-", "*", "/", "%", "|",
-    "~", "?", ":", "(", ")", "[", "]", "{", "}", ",", ".", "=", "!",
+    "???", "??", "==", "!=", "<=", ">=", "&&", "||", "..", "<", ">", "+", "-", "*", "/", "%", "|", "~", "?", ":", "(",
+    ")", "[", "]", "{", "}", ",", ".", "=", "!",
 ];
 
 pub(crate) fn segments(source: &str) -> Result<Vec<Segment>, SyntaxError> {
-    let mut lexer = Lexer {
-        source,
-        position: 0,
-        trim_next: false,
-        out: Vec::new(),
-    };
+    let mut lexer = Lexer { source, position: 0, trim_next: false, out: Vec::new() };
     lexer.run()?;
     Ok(lexer.out)
 }
@@ -70,10 +65,7 @@ impl<'a> Lexer<'a> {
                 b'%' => self.tag(start)?,
                 _ => {
                     let tokens = self.tokens("}}", start)?;
-                    self.out.push(Segment::Print {
-                        tokens,
-                        offset: start,
-                    });
+                    self.out.push(Segment::Print { tokens, offset: start });
                 }
             }
         }
@@ -103,10 +95,8 @@ impl<'a> Lexer<'a> {
 
     fn comment(&mut self, start: usize) -> Result<(), SyntaxError> {
         let Some(end) = self.rest().find("#}") else {
-            return Err(
-                SyntaxError::new("comment `{#` is never closed with `#}`", start, 2)
-                    .hint("put text that needs `{#` between `{% raw %}` and `{% endraw %}`"),
-            );
+            return Err(SyntaxError::new("comment `{#` is never closed with `#}`", start, 2)
+                .hint("put text that needs `{#` between `{% raw %}` and `{% endraw %}`"));
         };
         self.trim_next = self.rest()[..end].ends_with('-');
         self.position += end + 2;
@@ -118,10 +108,7 @@ impl<'a> Lexer<'a> {
         match tokens.first().map(|token| &token.kind) {
             Some(Kind::Word(word)) if &**word == "raw" => self.raw(start),
             _ => {
-                self.out.push(Segment::Tag {
-                    tokens,
-                    offset: start,
-                });
+                self.out.push(Segment::Tag { tokens, offset: start });
                 Ok(())
             }
         }
@@ -134,9 +121,7 @@ impl<'a> Lexer<'a> {
             let open = from + found;
             let inner = self.source[open + 2..].trim_start_matches('-').trim_start();
             let close = inner.strip_prefix("endraw").map(|tail| tail.trim_start());
-            if let Some(tail) =
-                close.and_then(|tail| tail.strip_prefix("-%}").or_else(|| tail.strip_prefix("%}")))
-            {
+            if let Some(tail) = close.and_then(|tail| tail.strip_prefix("-%}").or_else(|| tail.strip_prefix("%}"))) {
                 let trims = self.source[open + 2..].starts_with('-');
                 self.text(open, trims);
                 self.position = self.source.len() - tail.len();
@@ -145,11 +130,7 @@ impl<'a> Lexer<'a> {
             }
             from = open + 2;
         }
-        Err(SyntaxError::new(
-            "`{% raw %}` is never closed with `{% endraw %}`",
-            start,
-            2,
-        ))
+        Err(SyntaxError::new("`{% raw %}` is never closed with `{% endraw %}`", start, 2))
     }
 
     fn tokens(&mut self, close: &'static str, start: usize) -> Result<Vec<Token>, SyntaxError> {
@@ -161,22 +142,12 @@ impl<'a> Lexer<'a> {
             let rest = self.rest();
             if rest.is_empty() {
                 let open = if close == "}}" { "{{" } else { "{%" };
-                return Err(SyntaxError::new(
-                    format!("`{open}` is never closed with `{close}`"),
-                    start,
-                    2,
-                )
-                .hint("put text that needs braces between `{% raw %}` and `{% endraw %}`"));
+                return Err(SyntaxError::new(format!("`{open}` is never closed with `{close}`"), start, 2)
+                    .hint("put text that needs braces between `{% raw %}` and `{% endraw %}`"));
             }
-            let trimmed = rest
-                .strip_prefix('-')
-                .filter(|tail| tail.starts_with(close));
+            let trimmed = rest.strip_prefix('-').filter(|tail| tail.starts_with(close));
             if braces == 0 && (rest.starts_with(close) || trimmed.is_some()) {
-                tokens.push(Token {
-                    kind: Kind::End,
-                    offset: self.position,
-                    len: close.len(),
-                });
+                tokens.push(Token { kind: Kind::End, offset: self.position, len: close.len() });
                 self.trim_next = trimmed.is_some();
                 self.position += close.len() + usize::from(trimmed.is_some());
                 return Ok(tokens);
@@ -196,43 +167,27 @@ impl<'a> Lexer<'a> {
         let rest = self.rest();
         let first = rest.chars().next().unwrap_or(' ');
         let (kind, len) = if first.is_ascii_digit() {
-            number(rest).ok_or_else(|| {
-                SyntaxError::new("this number is too large", self.position, digits(rest))
-            })?
+            number(rest).ok_or_else(|| SyntaxError::new("this number is too large", self.position, digits(rest)))?
         } else if first.is_alphabetic() || first == '_' || first == '$' {
-            let len = rest
-                .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'))
-                .unwrap_or(rest.len());
+            let len = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).unwrap_or(rest.len());
             (Kind::Word(rest[..len].into()), len)
         } else if first == '\'' || first == '"' {
-            quoted(rest, first)
-                .ok_or_else(|| SyntaxError::new("this text is never closed", self.position, 1))?
+            quoted(rest, first).ok_or_else(|| SyntaxError::new("this text is never closed", self.position, 1))?
         } else if let Some(symbol) = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
             (Kind::Symbol(symbol), symbol.len())
         } else {
-            return Err(SyntaxError::new(
-                format!("unexpected character `{first}`"),
-                self.position,
-                first.len_utf8(),
-            ));
+            return Err(SyntaxError::new(format!("unexpected character `{first}`"), self.position, first.len_utf8()));
         };
-        Ok(Token {
-            kind,
-            offset: self.position,
-            len,
-        })
+        Ok(Token { kind, offset: self.position, len })
     }
 }
 
 fn find_open(text: &str) -> Option<usize> {
-    text.as_bytes()
-        .windows(2)
-        .position(|pair| pair[0] == b'{' && matches!(pair[1], b'{' | b'%' | b'#'))
+    text.as_bytes().windows(2).position(|pair| pair[0] == b'{' && matches!(pair[1], b'{' | b'%' | b'#'))
 }
 
 fn digits(text: &str) -> usize {
-    text.find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len())
+    text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len())
 }
 
 fn number(text: &str) -> Option<(Kind, usize)> {

@@ -45,34 +45,19 @@ pub trait Scope {
     /// A context root such as `inputs`, `outputs`, `vars` or `trigger`.
     fn root(&self, name: &str) -> Option<Value>;
     /// Resolves `secret(name, namespace, subkey)` to a reference; the text of the secret stays behind it.
-    fn secret(
-        &self,
-        name: &str,
-        namespace: Option<&str>,
-        subkey: Option<&str>,
-    ) -> Result<SecretRef, String>;
+    fn secret(&self, name: &str, namespace: Option<&str>, subkey: Option<&str>) -> Result<SecretRef, String>;
     /// The real text of a hole, for operators that have to look at it.
     fn reveal(&self, part: &Part) -> Result<String, String>;
     /// Encrypts a text computed through a secret, so that it may be stored.
     fn seal(&self, plain: &str) -> Result<String, String>;
     /// Reads a key of the key-value store.
-    fn kv(
-        &self,
-        key: &str,
-        namespace: Option<&str>,
-        error_on_missing: bool,
-    ) -> Result<Value, String>;
+    fn kv(&self, key: &str, namespace: Option<&str>, error_on_missing: bool) -> Result<Value, String>;
     /// The time `now()` answers, in milliseconds since 1970.
     fn now_millis(&self) -> i64;
     /// Randomness for `randomInt`, `uuid`, `id` and `nanoId`.
     fn random_u64(&self) -> u64;
     /// Functions that need the engine (`read`, `errorLogs`, …). Arguments may be tainted; `None` means not available.
-    fn host(
-        &self,
-        _name: &str,
-        _args: &[Value],
-        _named: &[(String, Value)],
-    ) -> Option<Result<Value, String>> {
+    fn host(&self, _name: &str, _args: &[Value], _named: &[(String, Value)]) -> Option<Result<Value, String>> {
         None
     }
 }
@@ -91,11 +76,7 @@ pub struct EvalError {
 
 impl EvalError {
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        EvalError {
-            code,
-            message: message.into(),
-            line: 0,
-        }
+        EvalError { code, message: message.into(), line: 0 }
     }
 
     pub(crate) fn type_error(message: impl Into<String>) -> Self {

@@ -17,9 +17,7 @@ impl Evaluator<'_> {
         let [Node::Print { expr, line }] = template.nodes.as_slice() else {
             return self.text(template);
         };
-        let value = self
-            .eval(expr)
-            .map_err(|error| self.located(error, *line))?;
+        let value = self.eval(expr).map_err(|error| self.located(error, *line))?;
         self.charge_output(value.weight())?;
         Ok(value)
     }
@@ -46,37 +44,15 @@ impl Evaluator<'_> {
                 out.push_text(text);
                 Ok(())
             }
-            Node::Print { expr, line } => self
-                .print(expr, out)
-                .map_err(|error| self.located(error, *line)),
-            Node::If {
-                arms,
-                otherwise,
-                line,
-            } => self.if_node(arms, otherwise, *line, out),
-            Node::For {
-                variable,
-                items,
-                body,
-                otherwise,
-                line,
-            } => {
+            Node::Print { expr, line } => self.print(expr, out).map_err(|error| self.located(error, *line)),
+            Node::If { arms, otherwise, line } => self.if_node(arms, otherwise, *line, out),
+            Node::For { variable, items, body, otherwise, line } => {
                 let items = self.eval(items).and_then(|items| self.items(items));
                 let items = items.map_err(|error| self.located(error, *line))?;
-                if items.is_empty() {
-                    self.nodes(otherwise, out)
-                } else {
-                    self.for_node(variable, &items, body, out)
-                }
+                if items.is_empty() { self.nodes(otherwise, out) } else { self.for_node(variable, &items, body, out) }
             }
-            Node::Set {
-                variable,
-                expr,
-                line,
-            } => {
-                let value = self
-                    .eval(expr)
-                    .map_err(|error| self.located(error, *line))?;
+            Node::Set { variable, expr, line } => {
+                let value = self.eval(expr).map_err(|error| self.located(error, *line))?;
                 self.assign(variable, value);
                 Ok(())
             }
@@ -113,9 +89,7 @@ impl Evaluator<'_> {
         out: &mut TextBuilder,
     ) -> Result<(), EvalError> {
         for (condition, body) in arms {
-            let holds = self
-                .condition(condition)
-                .map_err(|error| self.located(error, line))?;
+            let holds = self.condition(condition).map_err(|error| self.located(error, line))?;
             if holds {
                 return self.nodes(body, out);
             }
@@ -134,8 +108,7 @@ impl Evaluator<'_> {
         for (index, item) in items.iter().enumerate() {
             self.locals.truncate(outer);
             self.locals.push((variable.clone(), item.clone()));
-            self.locals
-                .push((Arc::from("loop"), loop_state(index, items.len())));
+            self.locals.push((Arc::from("loop"), loop_state(index, items.len())));
             self.nodes(body, out)?;
         }
         self.locals.truncate(outer);
@@ -148,10 +121,7 @@ impl Evaluator<'_> {
             Value::Tainted(_) => {
                 let revealed = taint::reveal(&value, self.scope)?;
                 let items = ops::entries(&revealed)?;
-                items
-                    .iter()
-                    .map(|item| taint::seal(item, self.scope))
-                    .collect::<Result<_, _>>()?
+                items.iter().map(|item| taint::seal(item, self.scope)).collect::<Result<_, _>>()?
             }
             plain => ops::entries(plain)?,
         };
@@ -161,12 +131,7 @@ impl Evaluator<'_> {
 
     /// Sets the nearest local of that name, or makes one, so that loops can accumulate.
     fn assign(&mut self, variable: &Arc<str>, value: Value) {
-        match self
-            .locals
-            .iter_mut()
-            .rev()
-            .find(|(name, _)| name == variable)
-        {
+        match self.locals.iter_mut().rev().find(|(name, _)| name == variable) {
             Some(local) => local.1 = value,
             None => self.locals.push((variable.clone(), value)),
         }

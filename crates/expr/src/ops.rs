@@ -34,10 +34,7 @@ pub(crate) fn is_empty(value: &Value) -> bool {
 /// Operators whose boolean may steer the flow although it was computed through a secret.
 pub(crate) fn is_comparison(op: BinaryOp) -> bool {
     use BinaryOp::*;
-    matches!(
-        op,
-        Contains | IsIn | Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | Matches
-    )
+    matches!(op, Contains | IsIn | Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | Matches)
 }
 
 pub(crate) fn test(test: Test, value: &Value) -> Result<bool, EvalError> {
@@ -60,35 +57,22 @@ pub(crate) fn test(test: Test, value: &Value) -> Result<bool, EvalError> {
 fn whole(value: &Value) -> Result<i128, EvalError> {
     match value {
         Value::Int(number) => Ok(*number),
-        other => Err(EvalError::type_error(format!(
-            "expected a whole number, found {}",
-            other.kind()
-        ))),
+        other => Err(EvalError::type_error(format!("expected a whole number, found {}", other.kind()))),
     }
 }
 
 pub(crate) fn sign(op: UnaryOp, value: &Value) -> Result<Value, EvalError> {
     match (op, value) {
-        (UnaryOp::Minus, Value::Int(number)) => {
-            number.checked_neg().map(Value::Int).ok_or_else(overflow)
-        }
+        (UnaryOp::Minus, Value::Int(number)) => number.checked_neg().map(Value::Int).ok_or_else(overflow),
         (UnaryOp::Minus, Value::Float(number)) => Ok(Value::Float(-number)),
         (_, Value::Int(_) | Value::Float(_)) => Ok(value.clone()),
-        (_, other) => Err(EvalError::type_error(format!(
-            "a sign needs a number, found {}",
-            other.kind()
-        ))),
+        (_, other) => Err(EvalError::type_error(format!("a sign needs a number, found {}", other.kind()))),
     }
 }
 
 type Spend<'a> = &'a mut dyn FnMut(u64) -> Result<(), EvalError>;
 
-pub(crate) fn binary(
-    op: BinaryOp,
-    left: &Value,
-    right: &Value,
-    spend: Spend,
-) -> Result<Value, EvalError> {
+pub(crate) fn binary(op: BinaryOp, left: &Value, right: &Value, spend: Spend) -> Result<Value, EvalError> {
     use BinaryOp::*;
     Ok(match op {
         Equal => Value::Bool(equal(left, right)),
@@ -105,21 +89,15 @@ pub(crate) fn binary(
             _ => arithmetic(op, left, right)?,
         },
         Subtract => match (left, right) {
-            (Value::List(items), Value::List(taken)) => Value::list(
-                items
-                    .iter()
-                    .filter(|item| !taken.contains(item))
-                    .cloned()
-                    .collect(),
-            ),
+            (Value::List(items), Value::List(taken)) => {
+                Value::list(items.iter().filter(|item| !taken.contains(item)).cloned().collect())
+            }
             _ => arithmetic(op, left, right)?,
         },
         Multiply | Divide | Modulo => arithmetic(op, left, right)?,
         Range => range(left, right, 1, spend)?,
         Or | And | Concat | Coalesce | CoalesceMissing => {
-            return Err(EvalError::type_error(
-                "this operator is evaluated elsewhere",
-            ));
+            return Err(EvalError::type_error("this operator is evaluated elsewhere"));
         }
     })
 }
@@ -129,13 +107,9 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Int(a), Value::Float(b)) | (Value::Float(b), Value::Int(a)) => *a as f64 == *b,
         (Value::Map(a) | Value::HeaderMap(a), Value::Map(b) | Value::HeaderMap(b)) => {
-            a.len() == b.len()
-                && a.iter()
-                    .all(|(key, item)| b.get(key).is_some_and(|other| equal(item, other)))
+            a.len() == b.len() && a.iter().all(|(key, item)| b.get(key).is_some_and(|other| equal(item, other)))
         }
-        (Value::List(a), Value::List(b)) => {
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal(a, b))
-        }
+        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal(a, b)),
         _ => left == right,
     }
 }
@@ -150,13 +124,7 @@ pub(crate) fn order(left: &Value, right: &Value) -> Result<Ordering, EvalError> 
             _ => None,
         },
     };
-    ordering.ok_or_else(|| {
-        EvalError::type_error(format!(
-            "cannot compare {} with {}",
-            left.kind(),
-            right.kind()
-        ))
-    })
+    ordering.ok_or_else(|| EvalError::type_error(format!("cannot compare {} with {}", left.kind(), right.kind())))
 }
 
 pub(crate) fn float(value: &Value) -> Option<f64> {
@@ -170,22 +138,19 @@ pub(crate) fn float(value: &Value) -> Option<f64> {
 fn contains(whole: &Value, part: &Value) -> Result<bool, EvalError> {
     match (whole, part) {
         (Value::Null, _) => Ok(false),
-        (Value::List(items), Value::List(wanted)) => Ok(wanted
-            .iter()
-            .all(|one| items.iter().any(|item| equal(item, one)))),
+        (Value::List(items), Value::List(wanted)) => {
+            Ok(wanted.iter().all(|one| items.iter().any(|item| equal(item, one))))
+        }
         (Value::List(items), one) => Ok(items.iter().any(|item| equal(item, one))),
         (Value::Map(_) | Value::HeaderMap(_), Value::List(keys)) => {
             Ok(keys.iter().all(|key| whole.get(&key.to_text()).is_some()))
         }
         (Value::Map(_) | Value::HeaderMap(_), key) => Ok(whole.get(&key.to_text()).is_some()),
-        (Value::Str(text), Value::List(parts)) => {
-            Ok(parts.iter().all(|part| text.contains(&*part.to_text())))
-        }
+        (Value::Str(text), Value::List(parts)) => Ok(parts.iter().all(|part| text.contains(&*part.to_text()))),
         (Value::Str(text), part) => Ok(text.contains(&*part.to_text())),
-        (other, _) => Err(EvalError::type_error(format!(
-            "`contains` needs a text, a list or a map, found {}",
-            other.kind()
-        ))),
+        (other, _) => {
+            Err(EvalError::type_error(format!("`contains` needs a text, a list or a map, found {}", other.kind())))
+        }
     }
 }
 
@@ -246,30 +211,16 @@ fn arithmetic(op: BinaryOp, left: &Value, right: &Value) -> Result<Value, EvalEr
 }
 
 /// Inclusive range of numbers, or of single letters.
-pub(crate) fn range(
-    from: &Value,
-    to: &Value,
-    step: i128,
-    spend: Spend,
-) -> Result<Value, EvalError> {
+pub(crate) fn range(from: &Value, to: &Value, step: i128, spend: Spend) -> Result<Value, EvalError> {
     let letter = |value: &Value| match value {
-        Value::Str(text) => text
-            .chars()
-            .next()
-            .filter(|first| text.len() == first.len_utf8()),
+        Value::Str(text) => text.chars().next().filter(|first| text.len() == first.len_utf8()),
         _ => None,
     };
     if let (Some(first), Some(last)) = (letter(from), letter(to)) {
         let (first, last) = (i128::from(u32::from(first)), i128::from(u32::from(last)));
         let codes = steps(first, last, step, spend)?;
-        let letters = codes
-            .into_iter()
-            .filter_map(|code| char::from_u32(code as u32));
-        return Ok(Value::list(
-            letters
-                .map(|letter| Value::str(letter.to_string()))
-                .collect(),
-        ));
+        let letters = codes.into_iter().filter_map(|code| char::from_u32(code as u32));
+        return Ok(Value::list(letters.map(|letter| Value::str(letter.to_string())).collect()));
     }
     let numbers = steps(whole(from)?, whole(to)?, step, spend)?;
     Ok(Value::list(numbers.into_iter().map(Value::Int).collect()))
@@ -277,19 +228,11 @@ pub(crate) fn range(
 
 fn steps(from: i128, to: i128, step: i128, spend: Spend) -> Result<Vec<i128>, EvalError> {
     if step == 0 {
-        return Err(EvalError::type_error(
-            "a range needs a step other than zero",
-        ));
+        return Err(EvalError::type_error("a range needs a step other than zero"));
     }
     let mut out = Vec::new();
     let mut next = Some(from);
-    while let Some(number) = next.filter(|number| {
-        if step > 0 {
-            *number <= to
-        } else {
-            *number >= to
-        }
-    }) {
+    while let Some(number) = next.filter(|number| if step > 0 { *number <= to } else { *number >= to }) {
         // A number in a row is cheap: a loop over 100,000 of them must fit the fuel of one step.
         if out.len() % 16 == 0 {
             spend(1)?;
@@ -308,16 +251,10 @@ pub(crate) fn entries(value: &Value) -> Result<Vec<Value>, EvalError> {
         Value::Map(entries) | Value::HeaderMap(entries) => {
             Ok(entries.iter().map(|(key, item)| entry(key, item)).collect())
         }
-        other => Err(EvalError::type_error(format!(
-            "`for` needs a list or a map, found {}",
-            other.kind()
-        ))),
+        other => Err(EvalError::type_error(format!("`for` needs a list or a map, found {}", other.kind()))),
     }
 }
 
 fn entry(key: &str, item: &Value) -> Value {
-    Value::map(IndexMap::from([
-        ("key".to_owned(), Value::str(key)),
-        ("value".to_owned(), item.clone()),
-    ]))
+    Value::map(IndexMap::from([("key".to_owned(), Value::str(key)), ("value".to_owned(), item.clone())]))
 }

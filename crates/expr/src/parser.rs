@@ -38,11 +38,7 @@ impl Limits {
     pub(crate) fn node(&mut self, offset: usize) -> Result<(), SyntaxError> {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
-            return Err(SyntaxError::new(
-                format!("a template may hold at most {NODES_MAX} operations"),
-                offset,
-                1,
-            ));
+            return Err(SyntaxError::new(format!("a template may hold at most {NODES_MAX} operations"), offset, 1));
         }
         Ok(())
     }
@@ -50,11 +46,7 @@ impl Limits {
     pub(crate) fn enter(&mut self, offset: usize) -> Result<(), SyntaxError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(SyntaxError::new(
-                format!("expressions may nest at most {DEPTH_MAX} deep"),
-                offset,
-                1,
-            ));
+            return Err(SyntaxError::new(format!("expressions may nest at most {DEPTH_MAX} deep"), offset, 1));
         }
         Ok(())
     }
@@ -79,23 +71,15 @@ pub(crate) struct ExprParser<'a> {
 impl<'a> ExprParser<'a> {
     /// `tokens` ends with `Kind::End`; the lexer sees to that.
     pub(crate) fn new(tokens: Vec<Token>, limits: &'a mut Limits) -> Self {
-        ExprParser {
-            tokens,
-            position: 0,
-            limits,
-        }
+        ExprParser { tokens, position: 0, limits }
     }
 
     fn peek(&self) -> &Kind {
-        self.tokens
-            .get(self.position)
-            .map_or(&Kind::End, |token| &token.kind)
+        self.tokens.get(self.position).map_or(&Kind::End, |token| &token.kind)
     }
 
     fn peek_second(&self) -> &Kind {
-        self.tokens
-            .get(self.position + 1)
-            .map_or(&Kind::End, |token| &token.kind)
+        self.tokens.get(self.position + 1).map_or(&Kind::End, |token| &token.kind)
     }
 
     fn span(&self) -> (usize, usize) {
@@ -128,11 +112,7 @@ impl<'a> ExprParser<'a> {
     }
 
     pub(crate) fn symbol(&mut self, symbol: &str) -> Result<(), SyntaxError> {
-        if self.accept(symbol) {
-            Ok(())
-        } else {
-            Err(self.unexpected(&format!("`{symbol}`")))
-        }
+        if self.accept(symbol) { Ok(()) } else { Err(self.unexpected(&format!("`{symbol}`"))) }
     }
 
     fn at_word(&self, word: &str) -> bool {
@@ -258,10 +238,8 @@ impl<'a> ExprParser<'a> {
             "map" => Test::Map,
             "json" => Test::Json,
             _ => {
-                return Err(
-                    SyntaxError::new(format!("unknown test `{name}`"), offset, len)
-                        .hint("tests are: defined, empty, null, even, odd, iterable, map, json"),
-                );
+                return Err(SyntaxError::new(format!("unknown test `{name}`"), offset, len)
+                    .hint("tests are: defined, empty, null, even, odd, iterable, map, json"));
             }
         };
         Ok(Step::Test { test, negated })
@@ -274,17 +252,8 @@ impl<'a> ExprParser<'a> {
         if !catalog::is_known_filter(&name) {
             return Err(catalog::unknown("filter", &name, offset, len));
         }
-        let (args, named) = if self.accept("(") {
-            self.arguments()?
-        } else {
-            (Vec::new(), Vec::new())
-        };
-        Ok(Call {
-            name,
-            offset,
-            args,
-            named,
-        })
+        let (args, named) = if self.accept("(") { self.arguments()? } else { (Vec::new(), Vec::new()) };
+        Ok(Call { name, offset, args, named })
     }
 
     #[allow(clippy::type_complexity)]
@@ -396,34 +365,20 @@ impl<'a> ExprParser<'a> {
         Ok(expr)
     }
 
-    fn word_operand(
-        &mut self,
-        word: Box<str>,
-        offset: usize,
-        len: usize,
-    ) -> Result<Expr, SyntaxError> {
+    fn word_operand(&mut self, word: Box<str>, offset: usize, len: usize) -> Result<Expr, SyntaxError> {
         if self.accept("(") {
             if !catalog::is_known_function(&word) {
                 return Err(catalog::unknown("function", &word, offset, len));
             }
             let (args, named) = self.arguments()?;
-            return Ok(Expr::Call(Box::new(Call {
-                name: word,
-                offset,
-                args,
-                named,
-            })));
+            return Ok(Expr::Call(Box::new(Call { name: word, offset, args, named })));
         }
         Ok(match &*word {
             "true" | "TRUE" => Expr::Literal(Value::Bool(true)),
             "false" | "FALSE" => Expr::Literal(Value::Bool(false)),
             "null" | "NULL" | "none" | "NONE" => Expr::Literal(Value::Null),
             "and" | "or" | "is" | "contains" | "equals" | "matches" => {
-                return Err(SyntaxError::new(
-                    format!("`{word}` needs a value on its left"),
-                    offset,
-                    len,
-                ));
+                return Err(SyntaxError::new(format!("`{word}` needs a value on its left"), offset, len));
             }
             _ => Expr::Variable(word),
         })
@@ -466,10 +421,7 @@ fn append(left: Expr, step: Step) -> Expr {
             chain.steps.push(step);
             Expr::Chain(chain)
         }
-        first => Expr::Chain(Box::new(Chain {
-            first,
-            steps: vec![step],
-        })),
+        first => Expr::Chain(Box::new(Chain { first, steps: vec![step] })),
     }
 }
 

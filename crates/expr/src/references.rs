@@ -22,10 +22,7 @@ pub struct References {
 
 impl References {
     pub(crate) fn of(nodes: &[Node]) -> References {
-        let mut walk = Walk {
-            found: References::default(),
-            locals: Vec::new(),
-        };
+        let mut walk = Walk { found: References::default(), locals: Vec::new() };
         walk.nodes(nodes);
         walk.found
     }
@@ -42,22 +39,14 @@ impl<'a> Walk<'a> {
             match node {
                 Node::Text(_) => {}
                 Node::Print { expr, .. } => self.expr(expr),
-                Node::If {
-                    arms, otherwise, ..
-                } => {
+                Node::If { arms, otherwise, .. } => {
                     for (condition, body) in arms {
                         self.expr(condition);
                         self.nodes(body);
                     }
                     self.nodes(otherwise);
                 }
-                Node::For {
-                    variable,
-                    items,
-                    body,
-                    otherwise,
-                    ..
-                } => {
+                Node::For { variable, items, body, otherwise, .. } => {
                     self.expr(items);
                     let outer = self.locals.len();
                     self.locals.extend([&**variable, "loop"]);
@@ -87,9 +76,7 @@ impl<'a> Walk<'a> {
                 self.expr(item);
             }),
             Expr::Call(call) => {
-                self.found
-                    .functions
-                    .insert((call.name.to_string(), call.offset));
+                self.found.functions.insert((call.name.to_string(), call.offset));
                 self.arguments(call);
             }
             Expr::Unary(_, operand) => self.expr(operand),
@@ -117,9 +104,7 @@ impl<'a> Walk<'a> {
                 Step::Index(index) => self.expr(index),
                 Step::Binary(_, operand) => self.expr(operand),
                 Step::Filter(call) => {
-                    self.found
-                        .filters
-                        .insert((call.name.to_string(), call.offset));
+                    self.found.filters.insert((call.name.to_string(), call.offset));
                     self.arguments(call);
                 }
             }
@@ -128,9 +113,7 @@ impl<'a> Walk<'a> {
 
     fn arguments(&mut self, call: &'a Call) {
         call.args.iter().for_each(|argument| self.expr(argument));
-        call.named
-            .iter()
-            .for_each(|(_, argument)| self.expr(argument));
+        call.named.iter().for_each(|(_, argument)| self.expr(argument));
     }
 
     fn variable(&mut self, name: &str, next: Option<&Step>) {

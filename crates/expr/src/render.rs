@@ -10,30 +10,17 @@ use crate::value::Value;
 use crate::{Budget, EvalError, Scope};
 
 /// Renders to text: always `Str` or `Tainted`.
-pub fn render(
-    template: &Template,
-    scope: &dyn Scope,
-    budget: &mut Budget,
-) -> Result<Value, EvalError> {
+pub fn render(template: &Template, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, EvalError> {
     Evaluator::new(template, scope, budget, 0).text(template)
 }
 
 /// Renders; a lone `{{ expression }}` keeps its type.
-pub fn render_typed(
-    template: &Template,
-    scope: &dyn Scope,
-    budget: &mut Budget,
-) -> Result<Value, EvalError> {
+pub fn render_typed(template: &Template, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, EvalError> {
     Evaluator::new(template, scope, budget, 0).typed(template)
 }
 
 /// Renders a tree whose texts, keys included, are templates.
-pub fn render_json(
-    json: &Json,
-    scope: &dyn Scope,
-    budget: &mut Budget,
-    typed: bool,
-) -> Result<Value, EvalError> {
+pub fn render_json(json: &Json, scope: &dyn Scope, budget: &mut Budget, typed: bool) -> Result<Value, EvalError> {
     render_tree(json, scope, budget, typed, 0)
 }
 
@@ -45,10 +32,7 @@ fn render_tree(
     level: usize,
 ) -> Result<Value, EvalError> {
     if level > VALUE_DEPTH_MAX {
-        return Err(EvalError::new(
-            "depth",
-            format!("values may nest at most {VALUE_DEPTH_MAX} deep"),
-        ));
+        return Err(EvalError::new("depth", format!("values may nest at most {VALUE_DEPTH_MAX} deep")));
     }
     spend(budget, 1)?;
     match json {
@@ -64,14 +48,9 @@ fn render_tree(
             let mut out = IndexMap::with_capacity(entries.len());
             for (key, item) in entries {
                 let Value::Str(name) = render_source(key, scope, budget, false)? else {
-                    return Err(EvalError::type_error(
-                        "a secret cannot be the name of a field",
-                    ));
+                    return Err(EvalError::type_error("a secret cannot be the name of a field"));
                 };
-                out.insert(
-                    name.to_string(),
-                    render_tree(item, scope, budget, typed, level + 1)?,
-                );
+                out.insert(name.to_string(), render_tree(item, scope, budget, typed, level + 1)?);
             }
             Ok(Value::map(out))
         }
@@ -79,20 +58,10 @@ fn render_tree(
     }
 }
 
-fn render_source(
-    text: &str,
-    scope: &dyn Scope,
-    budget: &mut Budget,
-    typed: bool,
-) -> Result<Value, EvalError> {
+fn render_source(text: &str, scope: &dyn Scope, budget: &mut Budget, typed: bool) -> Result<Value, EvalError> {
     if !text.contains('{') {
         return Ok(Value::str(text));
     }
-    let template =
-        Template::parse(text).map_err(|error| EvalError::new("syntax", error.message))?;
-    if typed {
-        render_typed(&template, scope, budget)
-    } else {
-        render(&template, scope, budget)
-    }
+    let template = Template::parse(text).map_err(|error| EvalError::new("syntax", error.message))?;
+    if typed { render_typed(&template, scope, budget) } else { render(&template, scope, budget) }
 }

@@ -35,9 +35,7 @@ impl Value {
         match json {
             Json::Array(items) => Value::list(items.iter().map(Value::from_stored).collect()),
             Json::Object(entries) => match entries.get(MARK) {
-                Some(marked) if entries.len() == 1 => {
-                    from_marked(marked).unwrap_or_else(|| Value::from_json(json))
-                }
+                Some(marked) if entries.len() == 1 => from_marked(marked).unwrap_or_else(|| Value::from_json(json)),
                 _ => fields(entries),
             },
             plain => Value::from_json(plain),
@@ -47,15 +45,8 @@ impl Value {
     /// Performer side: replaces every hole by its real text. Call it right before use and store nothing of it.
     pub fn fill(&self, reveal: &dyn Fn(&Part) -> Result<String, String>) -> Result<Json, String> {
         Ok(match self {
-            Value::Tainted(tainted) => {
-                taint::reveal_parts(&tainted.parts, reveal)?.to_masked_json()
-            }
-            Value::List(items) => Json::Array(
-                items
-                    .iter()
-                    .map(|item| item.fill(reveal))
-                    .collect::<Result<_, _>>()?,
-            ),
+            Value::Tainted(tainted) => taint::reveal_parts(&tainted.parts, reveal)?.to_masked_json(),
+            Value::List(items) => Json::Array(items.iter().map(|item| item.fill(reveal)).collect::<Result<_, _>>()?),
             Value::Map(entries) | Value::HeaderMap(entries) => {
                 let mut filled = Map::with_capacity(entries.len());
                 for (key, item) in entries.iter() {
@@ -79,14 +70,7 @@ fn stored_part(part: &Part) -> Json {
 }
 
 fn stored_map(whole: &Value, entries: &IndexMap<String, Value>) -> Json {
-    let fields = || {
-        Json::Object(
-            entries
-                .iter()
-                .map(|(key, item)| (key.clone(), item.to_stored()))
-                .collect(),
-        )
-    };
+    let fields = || Json::Object(entries.iter().map(|(key, item)| (key.clone(), item.to_stored())).collect());
     if !entries.contains_key(MARK) {
         fields()
     } else if whole.is_tainted() || whole.has_deferred() {
@@ -104,10 +88,9 @@ fn from_marked(marked: &Json) -> Option<Value> {
             let parts = parts.iter().map(read_part).collect::<Option<_>>()?;
             Some(Value::Tainted(Arc::new(Tainted { parts })))
         }
-        ("template", Json::String(source)) => Some(Template::parse(source).map_or_else(
-            |_| Value::str(source),
-            |parsed| Value::Deferred(Arc::new(parsed)),
-        )),
+        ("template", Json::String(source)) => Some(
+            Template::parse(source).map_or_else(|_| Value::str(source), |parsed| Value::Deferred(Arc::new(parsed))),
+        ),
         ("object", Json::Object(_)) => Some(Value::from_json(content)),
         ("fields", Json::Object(entries)) => Some(fields(entries)),
         _ => None,
@@ -115,26 +98,16 @@ fn from_marked(marked: &Json) -> Option<Value> {
 }
 
 fn fields(entries: &Map<String, Json>) -> Value {
-    Value::map(
-        entries
-            .iter()
-            .map(|(key, item)| (key.clone(), Value::from_stored(item)))
-            .collect(),
-    )
+    Value::map(entries.iter().map(|(key, item)| (key.clone(), Value::from_stored(item))).collect())
 }
 
 fn read_part(json: &Json) -> Option<Part> {
     match json {
         Json::String(text) => Some(Part::Text(text.clone())),
-        Json::Object(entries) => match (
-            entries.get("secret"),
-            entries.get("version"),
-            entries.get("sealed"),
-        ) {
-            (Some(Json::String(name)), Some(version), None) => Some(Part::Secret(SecretRef {
-                name: name.clone(),
-                version: version.as_u64()?,
-            })),
+        Json::Object(entries) => match (entries.get("secret"), entries.get("version"), entries.get("sealed")) {
+            (Some(Json::String(name)), Some(version), None) => {
+                Some(Part::Secret(SecretRef { name: name.clone(), version: version.as_u64()? }))
+            }
             (None, None, Some(Json::String(sealed))) => Some(Part::Sealed(sealed.clone())),
             _ => None,
         },

@@ -13,10 +13,7 @@ use crate::{EvalError, Scope};
 const JSON_MARK: char = '\u{1}';
 
 /// The real value behind the parts: typed when it is one sealed JSON value, else text.
-pub(crate) fn reveal_parts(
-    parts: &[Part],
-    reveal: &dyn Fn(&Part) -> Result<String, String>,
-) -> Result<Value, String> {
+pub(crate) fn reveal_parts(parts: &[Part], reveal: &dyn Fn(&Part) -> Result<String, String>) -> Result<Value, String> {
     if let [part @ Part::Sealed(_)] = parts {
         return Ok(unseal(&reveal(part)?));
     }
@@ -33,8 +30,7 @@ pub(crate) fn reveal_parts(
 
 fn unseal(plain: &str) -> Value {
     match plain.strip_prefix(JSON_MARK) {
-        Some(json) => serde_json::from_str(json)
-            .map_or_else(|_| Value::str(json), |json| Value::from_json(&json)),
+        Some(json) => serde_json::from_str(json).map_or_else(|_| Value::str(json), |json| Value::from_json(&json)),
         None => Value::str(plain),
     }
 }
@@ -44,12 +40,9 @@ pub(crate) fn reveal(value: &Value, scope: &dyn Scope) -> Result<Value, EvalErro
     Ok(match value {
         Value::Tainted(tainted) => reveal_parts(&tainted.parts, &|part| scope.reveal(part))
             .map_err(|message| EvalError::new("secret", message))?,
-        Value::List(items) if value.is_tainted() => Value::list(
-            items
-                .iter()
-                .map(|item| reveal(item, scope))
-                .collect::<Result<_, _>>()?,
-        ),
+        Value::List(items) if value.is_tainted() => {
+            Value::list(items.iter().map(|item| reveal(item, scope)).collect::<Result<_, _>>()?)
+        }
         Value::Map(entries) | Value::HeaderMap(entries) if value.is_tainted() => {
             let mut filled = indexmap::IndexMap::with_capacity(entries.len());
             for (key, item) in entries.iter() {
@@ -69,12 +62,8 @@ pub(crate) fn seal(value: &Value, scope: &dyn Scope) -> Result<Value, EvalError>
         Value::Str(text) if !text.starts_with(JSON_MARK) => text.to_string(),
         other => format!("{JSON_MARK}{}", other.to_masked_json()),
     };
-    let sealed = scope
-        .seal(&plain)
-        .map_err(|message| EvalError::new("secret", message))?;
-    Ok(Value::Tainted(Arc::new(Tainted {
-        parts: vec![Part::Sealed(sealed)],
-    })))
+    let sealed = scope.seal(&plain).map_err(|message| EvalError::new("secret", message))?;
+    Ok(Value::Tainted(Arc::new(Tainted { parts: vec![Part::Sealed(sealed)] })))
 }
 
 /// A printable form: a container with holes becomes one sealed JSON text, everything else is itself.

@@ -26,12 +26,7 @@ pub struct SyntaxError {
 
 impl SyntaxError {
     pub(crate) fn new(message: impl Into<String>, offset: usize, len: usize) -> Self {
-        SyntaxError {
-            message: message.into(),
-            offset,
-            len,
-            hint: None,
-        }
+        SyntaxError { message: message.into(), offset, len, hint: None }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -50,10 +45,7 @@ impl Template {
         } else {
             vec![Node::Text(Arc::from(source))]
         };
-        Ok(Template {
-            source: Arc::from(source),
-            nodes,
-        })
+        Ok(Template { source: Arc::from(source), nodes })
     }
 
     /// The text it was parsed from.
@@ -109,23 +101,14 @@ struct EndTag {
 
 impl<'a> TagParser<'a> {
     fn new(source: &'a str, segments: Vec<Segment>) -> Self {
-        TagParser {
-            source,
-            segments: segments.into_iter().peekable(),
-            limits: Limits::default(),
-            counted: (0, 1),
-        }
+        TagParser { source, segments: segments.into_iter().peekable(), limits: Limits::default(), counted: (0, 1) }
     }
 
     fn template(mut self) -> Result<Vec<Node>, SyntaxError> {
         let (nodes, end) = self.body(&[])?;
         match end {
             None => Ok(nodes),
-            Some(tag) => Err(SyntaxError::new(
-                format!("`{}` has nothing to close", tag.name),
-                tag.offset,
-                2,
-            )),
+            Some(tag) => Err(SyntaxError::new(format!("`{}` has nothing to close", tag.name), tag.offset, 2)),
         }
     }
 
@@ -137,10 +120,7 @@ impl<'a> TagParser<'a> {
                 Segment::Text(text) => nodes.push(Node::Text(Arc::from(text))),
                 Segment::Print { tokens, offset } => {
                     let expr = self.whole_expr(tokens)?;
-                    nodes.push(Node::Print {
-                        expr,
-                        line: self.line(offset),
-                    });
+                    nodes.push(Node::Print { expr, line: self.line(offset) });
                 }
                 Segment::Tag { mut tokens, offset } => {
                     let name = match tokens.first().map(|token| token.kind.clone()) {
@@ -149,14 +129,7 @@ impl<'a> TagParser<'a> {
                     };
                     tokens.remove(0);
                     if ends.contains(&name.as_str()) {
-                        return Ok((
-                            nodes,
-                            Some(EndTag {
-                                name,
-                                tokens,
-                                offset,
-                            }),
-                        ));
+                        return Ok((nodes, Some(EndTag { name, tokens, offset })));
                     }
                     self.limits.node(offset)?;
                     self.limits.enter(offset)?;
@@ -174,16 +147,12 @@ impl<'a> TagParser<'a> {
             "for" => self.for_tag(tokens, offset),
             "set" => self.set_tag(tokens, offset),
             "filter" => self.filter_tag(tokens, offset),
-            "macro" | "block" | "include" | "import" | "extends" | "embed" | "from"
-            | "autoescape" | "cache" | "parallel" => {
-                Err(
-                    SyntaxError::new(format!("the tag `{name}` is not supported"), offset, 2)
-                        .hint("use `set`, `if`, `for` or a variable under `variables:` instead"),
-                )
+            "macro" | "block" | "include" | "import" | "extends" | "embed" | "from" | "autoescape" | "cache"
+            | "parallel" => Err(SyntaxError::new(format!("the tag `{name}` is not supported"), offset, 2)
+                .hint("use `set`, `if`, `for` or a variable under `variables:` instead")),
+            "endif" | "endfor" | "endfilter" | "else" | "elseif" | "endraw" => {
+                Err(SyntaxError::new(format!("`{name}` has nothing to close"), offset, 2))
             }
-            "endif" | "endfor" | "endfilter" | "else" | "elseif" | "endraw" => Err(
-                SyntaxError::new(format!("`{name}` has nothing to close"), offset, 2),
-            ),
             _ => Err(SyntaxError::new(format!("unknown tag `{name}`"), offset, 2)),
         }
     }
@@ -205,11 +174,7 @@ impl<'a> TagParser<'a> {
                     continue;
                 }
             };
-            return Ok(Node::If {
-                arms,
-                otherwise,
-                line,
-            });
+            return Ok(Node::If { arms, otherwise, line });
         }
     }
 
@@ -222,18 +187,8 @@ impl<'a> TagParser<'a> {
         parser.end()?;
         let (body, end) = self.body(&["else", "endfor"])?;
         let end = end.ok_or_else(|| unclosed("for", "endfor", offset))?;
-        let otherwise = if end.name == "else" {
-            self.closing("for", "endfor", offset)?
-        } else {
-            Vec::new()
-        };
-        Ok(Node::For {
-            variable: Arc::from(variable),
-            items,
-            body,
-            otherwise,
-            line,
-        })
+        let otherwise = if end.name == "else" { self.closing("for", "endfor", offset)? } else { Vec::new() };
+        Ok(Node::For { variable: Arc::from(variable), items, body, otherwise, line })
     }
 
     fn set_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
@@ -242,11 +197,7 @@ impl<'a> TagParser<'a> {
         parser.symbol("=")?;
         let expr = parser.expr()?;
         parser.end()?;
-        Ok(Node::Set {
-            variable: Arc::from(variable),
-            expr,
-            line: self.line(offset),
-        })
+        Ok(Node::Set { variable: Arc::from(variable), expr, line: self.line(offset) })
     }
 
     fn filter_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
@@ -263,9 +214,7 @@ impl<'a> TagParser<'a> {
 
     fn closing(&mut self, name: &str, end: &str, offset: usize) -> Result<Vec<Node>, SyntaxError> {
         let (body, closed) = self.body(&[end])?;
-        closed
-            .map(|_| body)
-            .ok_or_else(|| unclosed(name, end, offset))
+        closed.map(|_| body).ok_or_else(|| unclosed(name, end, offset))
     }
 
     fn whole_expr(&mut self, tokens: Vec<Token>) -> Result<crate::ast::Expr, SyntaxError> {
@@ -277,9 +226,7 @@ impl<'a> TagParser<'a> {
 
     fn line(&mut self, offset: usize) -> u32 {
         let (from, line) = self.counted;
-        let lines = |text: &[u8]| {
-            u32::try_from(text.iter().filter(|byte| **byte == b'\n').count()).unwrap_or(u32::MAX)
-        };
+        let lines = |text: &[u8]| u32::try_from(text.iter().filter(|byte| **byte == b'\n').count()).unwrap_or(u32::MAX);
         let bytes = self.source.as_bytes();
         if offset < from {
             return 1 + lines(&bytes[..offset]);
@@ -290,9 +237,5 @@ impl<'a> TagParser<'a> {
 }
 
 fn unclosed(name: &str, end: &str, offset: usize) -> SyntaxError {
-    SyntaxError::new(
-        format!("`{{% {name} %}}` is never closed with `{{% {end} %}}`"),
-        offset,
-        2,
-    )
+    SyntaxError::new(format!("`{{% {name} %}}` is never closed with `{{% {end} %}}`"), offset, 2)
 }

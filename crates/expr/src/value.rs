@@ -45,9 +45,7 @@ pub enum Part {
 }
 
 /// Names one version of a secret, so a replay fills the same text.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct SecretRef {
     pub name: String,
     pub version: u64,
@@ -74,9 +72,7 @@ impl Value {
 
     /// A lone secret reference, as `secret('X')` yields it.
     pub fn secret(reference: SecretRef) -> Value {
-        Value::Tainted(Arc::new(Tainted {
-            parts: vec![Part::Secret(reference)],
-        }))
+        Value::Tainted(Arc::new(Tainted { parts: vec![Part::Secret(reference)] }))
     }
 
     /// Plain JSON as it came from outside; an object with a `$semel` key is only an object here.
@@ -87,12 +83,9 @@ impl Value {
             Json::Number(number) => number_from_json(number),
             Json::String(text) => Value::str(text),
             Json::Array(items) => Value::list(items.iter().map(Value::from_json).collect()),
-            Json::Object(entries) => Value::map(
-                entries
-                    .iter()
-                    .map(|(key, item)| (key.clone(), Value::from_json(item)))
-                    .collect(),
-            ),
+            Json::Object(entries) => {
+                Value::map(entries.iter().map(|(key, item)| (key.clone(), Value::from_json(item))).collect())
+            }
         }
     }
 
@@ -106,18 +99,9 @@ impl Value {
         Ok(match json {
             Json::String(text) if text.contains('{') => {
                 let template = Template::parse(text)?;
-                if template.is_static() {
-                    Value::str(text)
-                } else {
-                    Value::Deferred(Arc::new(template))
-                }
+                if template.is_static() { Value::str(text) } else { Value::Deferred(Arc::new(template)) }
             }
-            Json::Array(items) => Value::list(
-                items
-                    .iter()
-                    .map(Value::deferred_tree)
-                    .collect::<Result<_, _>>()?,
-            ),
+            Json::Array(items) => Value::list(items.iter().map(Value::deferred_tree).collect::<Result<_, _>>()?),
             Json::Object(entries) => {
                 let mut map = IndexMap::with_capacity(entries.len());
                 for (key, item) in entries {
@@ -131,11 +115,7 @@ impl Value {
 
     /// Plain JSON, or `None` when anything inside is tainted.
     pub fn to_plain_json(&self) -> Option<Json> {
-        if self.is_tainted() {
-            None
-        } else {
-            Some(self.to_masked_json())
-        }
+        if self.is_tainted() { None } else { Some(self.to_masked_json()) }
     }
 
     /// JSON for people: holes are shown as `***`.
@@ -144,18 +124,13 @@ impl Value {
             Value::Null => Json::Null,
             Value::Bool(flag) => Json::Bool(*flag),
             Value::Int(number) => json_from_int(*number),
-            Value::Float(number) => {
-                serde_json::Number::from_f64(*number).map_or(Json::Null, Json::Number)
-            }
+            Value::Float(number) => serde_json::Number::from_f64(*number).map_or(Json::Null, Json::Number),
             Value::Str(text) => Json::String(text.to_string()),
             Value::Tainted(tainted) => Json::String(tainted.masked()),
             Value::List(items) => Json::Array(items.iter().map(Value::to_masked_json).collect()),
-            Value::Map(entries) | Value::HeaderMap(entries) => Json::Object(
-                entries
-                    .iter()
-                    .map(|(key, item)| (key.clone(), item.to_masked_json()))
-                    .collect(),
-            ),
+            Value::Map(entries) | Value::HeaderMap(entries) => {
+                Json::Object(entries.iter().map(|(key, item)| (key.clone(), item.to_masked_json())).collect())
+            }
             Value::Deferred(template) => Json::String(template.source().to_owned()),
         }
     }
@@ -189,9 +164,7 @@ impl Value {
             Value::Str(text) => text.to_string(),
             Value::Tainted(tainted) => tainted.masked(),
             Value::Deferred(template) => template.source().to_owned(),
-            Value::List(_) | Value::Map(_) | Value::HeaderMap(_) => {
-                self.to_masked_json().to_string()
-            }
+            Value::List(_) | Value::Map(_) | Value::HeaderMap(_) => self.to_masked_json().to_string(),
         }
     }
 
@@ -200,9 +173,7 @@ impl Value {
         match self {
             Value::Tainted(_) => true,
             Value::List(items) => items.iter().any(Value::is_tainted),
-            Value::Map(entries) | Value::HeaderMap(entries) => {
-                entries.values().any(Value::is_tainted)
-            }
+            Value::Map(entries) | Value::HeaderMap(entries) => entries.values().any(Value::is_tainted),
             _ => false,
         }
     }
@@ -211,9 +182,7 @@ impl Value {
         match self {
             Value::Deferred(_) => true,
             Value::List(items) => items.iter().any(Value::has_deferred),
-            Value::Map(entries) | Value::HeaderMap(entries) => {
-                entries.values().any(Value::has_deferred)
-            }
+            Value::Map(entries) | Value::HeaderMap(entries) => entries.values().any(Value::has_deferred),
             _ => false,
         }
     }
@@ -235,11 +204,7 @@ impl Value {
             Value::Str(text) => text.len(),
             Value::List(items) => items.iter().map(|item| item.weight() + 1).sum::<usize>() + 2,
             Value::Map(entries) | Value::HeaderMap(entries) => {
-                entries
-                    .iter()
-                    .map(|(key, item)| key.len() + item.weight() + 4)
-                    .sum::<usize>()
-                    + 2
+                entries.iter().map(|(key, item)| key.len() + item.weight() + 4).sum::<usize>() + 2
             }
             Value::Tainted(tainted) => tainted.parts.iter().map(Part::weight).sum(),
             _ => 8,
@@ -282,12 +247,7 @@ impl Part {
 }
 
 fn header<'a>(entries: &'a IndexMap<String, Value>, name: &str) -> Option<&'a Value> {
-    entries.get(name).or_else(|| {
-        entries
-            .iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name))
-            .map(|(_, item)| item)
-    })
+    entries.get(name).or_else(|| entries.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, item)| item))
 }
 
 fn number_from_json(number: &serde_json::Number) -> Value {
@@ -305,6 +265,5 @@ pub(crate) fn json_from_int(number: i128) -> Json {
 }
 
 fn float_text(number: f64) -> String {
-    serde_json::Number::from_f64(number)
-        .map_or_else(|| number.to_string(), |finite| finite.to_string())
+    serde_json::Number::from_f64(number).map_or_else(|| number.to_string(), |finite| finite.to_string())
 }

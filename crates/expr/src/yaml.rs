@@ -76,21 +76,12 @@ fn scalar(text: &str) -> String {
         && !text.ends_with(':')
         && !text.contains(": ")
         && !text.contains(" #")
-        && !text.chars().any(|c| {
-            c.is_control() || matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
-        })
+        && !text.chars().any(|c| c.is_control() || matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}'))
         && !is_reserved(text);
-    if plain {
-        text.to_owned()
-    } else {
-        serde_json::Value::from(text).to_string()
-    }
+    if plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
 }
 
 fn is_reserved(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    matches!(
-        lower.as_str(),
-        "null" | "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n"
-    )
+    matches!(lower.as_str(), "null" | "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n")
 }

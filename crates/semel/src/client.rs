@@ -143,7 +143,8 @@ impl Client {
     fn refusal(&self, status: StatusCode, problem: &Json) -> Failure {
         let text = |name: &str| problem.get(name).map(plain).filter(|text| !text.is_empty());
         let code = text("code").unwrap_or_else(|| format!("http_{}", status.as_u16()));
-        let message = text("detail").or_else(|| text("title")).unwrap_or_else(|| format!("the server answered {status}"));
+        let message =
+            text("detail").or_else(|| text("title")).unwrap_or_else(|| format!("the server answered {status}"));
         let mut failure = Failure::refused(code, message).details(details(status, problem));
         if let Some(list) = problem.get("errors").and_then(Json::as_array).filter(|list| !list.is_empty()) {
             failure = failure.preface(list.iter().map(error_line).collect::<Vec<_>>().join("\n"));
@@ -156,7 +157,9 @@ impl Client {
             (StatusCode::UNAUTHORIZED, false) => {
                 "give a token: SEMEL_TOKEN, or --token-file with the admin.token in the server's data directory"
             }
-            (StatusCode::UNAUTHORIZED, true) => "the token is unknown, revoked or expired; `semel token list` shows which are live",
+            (StatusCode::UNAUTHORIZED, true) => {
+                "the token is unknown, revoked or expired; `semel token list` shows which are live"
+            }
             (StatusCode::FORBIDDEN, _) => "the token's role does not allow this; use one with a wider role",
             _ => return None,
         };
@@ -275,10 +278,14 @@ mod tests {
     #[test]
     fn a_problem_keeps_its_code_hint_and_errors() {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::new(&Connection { server: Some("http://10.0.0.1".into()), ..Connection::default() }).unwrap();
+        let client =
+            Client::new(&Connection { server: Some("http://10.0.0.1".into()), ..Connection::default() }).unwrap();
         let problem = json!({"code": "inputs_invalid", "detail": "2 inputs", "hint": "look", "errors": [{"field": "a", "message": "missing"}]});
         let failure = client.refusal(StatusCode::UNPROCESSABLE_ENTITY, &problem);
-        assert_eq!((failure.code(), failure.message(), failure.hint_text()), ("inputs_invalid", "2 inputs", Some("look")));
+        assert_eq!(
+            (failure.code(), failure.message(), failure.hint_text()),
+            ("inputs_invalid", "2 inputs", Some("look"))
+        );
         assert_eq!(failure.preface_text(), Some("  a: missing"));
         let bare = client.refusal(StatusCode::UNAUTHORIZED, &Json::Null);
         assert_eq!(bare.code(), "http_401");

@@ -62,7 +62,11 @@ pub enum SecretKey {
 
 impl Config {
     /// `path` is a file that must exist; without it `semel.toml` is read if it is there.
-    pub fn load(path: Option<&Path>, variable: impl Fn(&str) -> Option<String>, flags: Flags) -> Result<Config, Failure> {
+    pub fn load(
+        path: Option<&Path>,
+        variable: impl Fn(&str) -> Option<String>,
+        flags: Flags,
+    ) -> Result<Config, Failure> {
         let (mut file, base) = match path {
             Some(path) => (read(path)?, directory_of(path)),
             None if Path::new(DEFAULT_FILE).exists() => (read(Path::new(DEFAULT_FILE))?, PathBuf::new()),
@@ -138,7 +142,8 @@ fn settle(file: File) -> Result<Config, Failure> {
 fn address(text: &str) -> Result<SocketAddr, Failure> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| {
-        Failure::config(format!("`{text}` is not an address to listen on")).hint("write it like 127.0.0.1:8080 or [::1]:8080")
+        Failure::config(format!("`{text}` is not an address to listen on"))
+            .hint("write it like 127.0.0.1:8080 or [::1]:8080")
     })
 }
 

@@ -60,7 +60,10 @@ pub struct Options {
 }
 
 pub fn run(options: Options, shell: &Shell) -> Result<Reply, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| broken("no runtime", error))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| broken("no runtime", error))?;
     runtime.block_on(async {
         let mut stop = Stop::listen().map_err(|error| broken("cannot listen for signals", error))?;
         let directory = tempfile::Builder::new().prefix("semel-demo-").tempdir();
@@ -87,7 +90,10 @@ struct Told {
 
 async fn story(options: &Options, shell: &Shell, directory: &Path) -> Result<Told, Failure> {
     let mut narrator = Narrator::new(shell, options.deliveries);
-    narrator.title(&format!("One payment, delivered {} times at once, to a server that is killed half-way.", options.deliveries));
+    narrator.title(&format!(
+        "One payment, delivered {} times at once, to a server that is killed half-way.",
+        options.deliveries
+    ));
 
     let mut bank = Bank::open().await.map_err(|error| broken("the bank cannot open", error))?;
     narrator.tell("bank", &format!("open on http://{}, honours Idempotency-Key", bank.address));
@@ -100,7 +106,8 @@ async fn story(options: &Options, shell: &Shell, directory: &Path) -> Result<Tol
 
     narrator.tell("provider", &format!("delivers event {EVENT_ID} {} times at once", options.deliveries));
     narrator.start_bar();
-    let mut provider = Provider::deliver(url(&format!("http://{}{HOOK}", process.address))?, &event(), options.deliveries)?;
+    let mut provider =
+        Provider::deliver(url(&format!("http://{}{HOOK}", process.address))?, &event(), options.deliveries)?;
     let mut counts = Counts::default();
     counts.until_charged_and_started(&mut bank, &mut provider, &mut narrator).await?;
     narrator.tell("bank", "42.00 EUR charged and in the books; about to answer …");
@@ -111,16 +118,28 @@ async fn story(options: &Options, shell: &Shell, directory: &Path) -> Result<Tol
     counts.drain(&mut provider, &mut narrator);
     counts.mark_kill();
     let answered = counts.answered_before_kill;
-    narrator.tell("kill -9", &format!("process {killed} is gone, the bank's answer with it; {answered} of {} deliveries were answered", options.deliveries));
+    narrator.tell(
+        "kill -9",
+        &format!(
+            "process {killed} is gone, the bank's answer with it; {answered} of {} deliveries were answered",
+            options.deliveries
+        ),
+    );
 
     let restarted = Instant::now();
     let process = Process::start(directory, port).await?;
-    narrator.tell("server", &format!("process {} ready on the same store after {} ms", process.id(), restarted.elapsed().as_millis()));
+    narrator.tell(
+        "server",
+        &format!("process {} ready on the same store after {} ms", process.id(), restarted.elapsed().as_millis()),
+    );
     counts.until_all_answered(&mut provider, &mut narrator).await;
     provider.finish().await?;
     let run = run_ended(&client, counts.run_id()).await?;
     let recovered_ms = restarted.elapsed().as_millis() as i64;
-    narrator.tell("run", &format!("{} {}, {recovered_ms} ms after the restart began", field(&run, "run_id"), field(&run, "status")));
+    narrator.tell(
+        "run",
+        &format!("{} {}, {recovered_ms} ms after the restart began", field(&run, "run_id"), field(&run, "status")),
+    );
     narrator.end();
 
     let tally = count(&client, &counts, &bank, &run, options, recovered_ms).await?;
@@ -162,7 +181,12 @@ impl Counts {
 
     /// Both must have happened before the kill, or the story is another one: a start whose own answer is lost is
     /// told "replayed" when it comes again, and nobody would ever have been told "started".
-    async fn until_charged_and_started(&mut self, bank: &mut Bank, provider: &mut Provider, narrator: &mut Narrator) -> Result<(), Failure> {
+    async fn until_charged_and_started(
+        &mut self,
+        bank: &mut Bank,
+        provider: &mut Provider,
+        narrator: &mut Narrator,
+    ) -> Result<(), Failure> {
         let limit = tokio::time::sleep(CHARGE_LIMIT);
         tokio::pin!(limit);
         let mut charged = false;
@@ -201,7 +225,8 @@ fn event() -> Json {
 
 async fn push_flow(client: &Client, bank: &Bank) -> Result<(), Failure> {
     let source = FLOW.replace(BANK_IN_FLOW, &format!("http://{}", bank.address));
-    let request = client.request(Method::PUT, &["v1", "workflows"]).header("content-type", "application/yaml").body(source);
+    let request =
+        client.request(Method::PUT, &["v1", "workflows"]).header("content-type", "application/yaml").body(source);
     client.answer(request).await.map(|_| ())
 }
 
@@ -217,7 +242,14 @@ async fn run_ended(client: &Client, id: &str) -> Result<Json, Failure> {
     }
 }
 
-async fn count(client: &Client, counts: &Counts, bank: &Bank, run: &Json, options: &Options, recovered_ms: i64) -> Result<Tally, Failure> {
+async fn count(
+    client: &Client,
+    counts: &Counts,
+    bank: &Bank,
+    run: &Json,
+    options: &Options,
+    recovered_ms: i64,
+) -> Result<Tally, Failure> {
     let answered = &counts.answered;
     let named: BTreeSet<&str> = answered.iter().map(|delivery| delivery.run_id.as_str()).collect();
     let runs = client.get(&["v1", "runs"], &[("limit", "500".to_owned())]).await?;
@@ -246,7 +278,13 @@ async fn count(client: &Client, counts: &Counts, bank: &Bank, run: &Json, option
 async fn count_decisions(client: &Client, tally: &mut Tally) -> Result<(), Failure> {
     let started = Instant::now();
     loop {
-        let (rows, _) = paging::fetch(client, &["v1", "decisions"], vec![("workflow_id", WORKFLOW.to_owned())], &paging::EVERYTHING).await?;
+        let (rows, _) = paging::fetch(
+            client,
+            &["v1", "decisions"],
+            vec![("workflow_id", WORKFLOW.to_owned())],
+            &paging::EVERYTHING,
+        )
+        .await?;
         tally.decisions = rows.len() as u32;
         tally.starts = rows.iter().filter(|row| field(row, "decision") == "start").count() as u32;
         if tally.decisions >= tally.decisions_min() || started.elapsed() > STARTED_LIMIT {
@@ -302,7 +340,8 @@ mod tests {
     #[test]
     fn the_flow_is_valid_and_meets_the_constants() {
         let compiled = semel_flow::compile(FLOW, &semel_tasks::REGISTRY, &Default::default());
-        let compiled = compiled.unwrap_or_else(|errors| panic!("{}", semel_flow::render(&errors, "payments.yaml", FLOW, false)));
+        let compiled =
+            compiled.unwrap_or_else(|errors| panic!("{}", semel_flow::render(&errors, "payments.yaml", FLOW, false)));
         assert!(compiled.warnings.is_empty(), "{:?}", compiled.warnings);
         assert_eq!(format!("{}:{}", compiled.flow.namespace, compiled.flow.id), WORKFLOW);
         assert!(FLOW.contains(BANK_IN_FLOW));

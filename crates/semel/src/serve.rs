@@ -181,7 +181,12 @@ async fn until_stopped(mut stop: Stop, until_stdin_ends: bool, shutdown: Cancell
     shutdown.cancel();
     tracing::info!("stopping; once more to end at once");
     // Terminals and timeout(1) signal the process and then its group: that is one wish, told twice.
-    let _ = tokio::time::timeout(SAME_WISH, async { loop { stop.next().await } }).await;
+    let _ = tokio::time::timeout(SAME_WISH, async {
+        loop {
+            stop.next().await
+        }
+    })
+    .await;
     stop.next().await;
     say("ended at once; the next start goes on where this one stopped");
     std::process::exit(1);

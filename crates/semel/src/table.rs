@@ -80,7 +80,8 @@ pub fn time(item: &Json, name: &str) -> String {
 
 /// From one instant to another, if both are there.
 pub fn lasted(item: &Json, from: &str, to: &str) -> String {
-    let instant = |name: &str| item.get(name).and_then(Json::as_str).and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    let instant =
+        |name: &str| item.get(name).and_then(Json::as_str).and_then(|text| text.parse::<jiff::Timestamp>().ok());
     match (instant(from), instant(to)) {
         (Some(from), Some(to)) => milliseconds(to.as_millisecond() - from.as_millisecond()),
         _ => String::new(),
@@ -100,7 +101,10 @@ pub fn milliseconds(ms: i64) -> String {
 pub fn card(paint: Paint, rows: &[(&str, String)]) -> String {
     let width = rows.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.len()).max().unwrap_or(0);
     let lines = rows.iter().filter(|(_, value)| !value.is_empty());
-    lines.map(|(name, value)| format!("{}  {value}", paint.dim(&format!("{name:width$}")))).collect::<Vec<_>>().join("\n")
+    lines
+        .map(|(name, value)| format!("{}  {value}", paint.dim(&format!("{name:width$}"))))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[cfg(test)]

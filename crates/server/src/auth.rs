@@ -215,7 +215,8 @@ pub fn parse_token(text: &str) -> Option<Presented<'_>> {
     let (id, secret) = text.strip_prefix(PREFIX)?.split_at_checked(ID_CHARS)?;
     let secret = secret.strip_prefix('_')?;
     let id_ok = id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-    let secret_ok = secret.len() == SECRET_CHARS && secret.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    let secret_ok =
+        secret.len() == SECRET_CHARS && secret.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     (id_ok && secret_ok).then_some(Presented { id, secret })
 }
 
@@ -234,7 +235,10 @@ pub fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
 }
 
 fn invalid() -> Problem {
-    Problem::new(Code::TokenInvalid, "the token is not valid here; make one with `semel token create` and send Authorization: Bearer sml_…")
+    Problem::new(
+        Code::TokenInvalid,
+        "the token is not valid here; make one with `semel token create` and send Authorization: Bearer sml_…",
+    )
 }
 
 /// Checks a presented token against its row, if there is one.
@@ -247,7 +251,10 @@ pub fn verify(presented: Presented<'_>, row: Option<&TokenRow>, now: Millis) -> 
         return Err(invalid());
     }
     if row.expires_at.is_some_and(|end| now >= end) {
-        return Err(Problem::new(Code::TokenExpired, "the token has expired; make a new one with `semel token create`"));
+        return Err(Problem::new(
+            Code::TokenExpired,
+            "the token has expired; make a new one with `semel token create`",
+        ));
     }
     // A role this version does not know has no rights.
     let role = Role::parse(&row.role).ok_or_else(invalid)?;
@@ -279,7 +286,11 @@ impl TokenCache {
     }
 
     /// Reads a row and keeps it.
-    pub fn read(&self, id: &str, read: impl FnOnce() -> Result<Option<TokenRow>, StoreError>) -> Result<Option<TokenRow>, StoreError> {
+    pub fn read(
+        &self,
+        id: &str,
+        read: impl FnOnce() -> Result<Option<TokenRow>, StoreError>,
+    ) -> Result<Option<TokenRow>, StoreError> {
         let generation = self.inner.lock().generation;
         // Only rows that exist are kept: a stranger must not be able to fill the cache.
         let Some(row) = read()? else { return Ok(None) };

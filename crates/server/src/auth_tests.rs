@@ -23,8 +23,26 @@ fn a_token_has_its_shape_and_is_stored_as_a_hash() {
     let secret = text.rsplit('_').next().unwrap();
     assert!(!String::from_utf8_lossy(&row.secret_hash).contains(secret));
     let (first, second) = (
-        make_token(NewToken { workspace: WorkspaceId::default(), name: "".into(), role: Role::Viewer, now: Millis(0), expires_at: None }, os_random),
-        make_token(NewToken { workspace: WorkspaceId::default(), name: "".into(), role: Role::Viewer, now: Millis(0), expires_at: None }, os_random),
+        make_token(
+            NewToken {
+                workspace: WorkspaceId::default(),
+                name: "".into(),
+                role: Role::Viewer,
+                now: Millis(0),
+                expires_at: None,
+            },
+            os_random,
+        ),
+        make_token(
+            NewToken {
+                workspace: WorkspaceId::default(),
+                name: "".into(),
+                role: Role::Viewer,
+                now: Millis(0),
+                expires_at: None,
+            },
+            os_random,
+        ),
     );
     assert_ne!(first.1, second.1);
     assert_ne!(first.0.id, second.0.id);
@@ -34,7 +52,8 @@ fn a_token_has_its_shape_and_is_stored_as_a_hash() {
 fn what_is_not_a_token_is_not_parsed() {
     let (_, text) = token(Role::Admin, None);
     let (short, long) = (&text[..text.len() - 1], format!("{text}a"));
-    for bad in ["", "sml_", "sml__", short, &long, &text[4..], &text.to_uppercase(), &text.replace("sml_00", "sml_0é")] {
+    for bad in ["", "sml_", "sml__", short, &long, &text[4..], &text.to_uppercase(), &text.replace("sml_00", "sml_0é")]
+    {
         assert!(parse_token(bad).is_none(), "{bad}");
     }
 }
@@ -59,7 +78,10 @@ fn only_the_right_secret_of_a_valid_row_is_accepted() {
     let (row, text) = token(Role::Operator, Some(Millis(1_000)));
     let presented = parse_token(&text).unwrap();
     let principal = verify(presented, Some(&row), Millis(999)).unwrap();
-    assert_eq!((principal.role, principal.name.as_str(), principal.token_id.as_str()), (Role::Operator, "ci", row.id.as_str()));
+    assert_eq!(
+        (principal.role, principal.name.as_str(), principal.token_id.as_str()),
+        (Role::Operator, "ci", row.id.as_str())
+    );
     let code = |row: Option<&TokenRow>, now| verify(presented, row, Millis(now)).unwrap_err().code;
     assert_eq!(code(Some(&row), 1_000), Code::TokenExpired);
     assert_eq!(code(None, 0), Code::TokenInvalid);
@@ -99,7 +121,11 @@ fn every_route_gives_every_role_exactly_what_the_table_says() {
     let main = WorkspaceId::default();
     for route in ROUTES {
         for role in Role::ALL {
-            let principal = |workspace: &str| Principal { workspace: WorkspaceId(workspace.into()), role, ..Principal::dev(main.clone()) };
+            let principal = |workspace: &str| Principal {
+                workspace: WorkspaceId(workspace.into()),
+                role,
+                ..Principal::dev(main.clone())
+            };
             let (here, elsewhere) = (route.access.allows(&principal("main")), route.access.allows(&principal("other")));
             let expected: &[Role] = match route.access {
                 Access::Open | Access::Webhook => &Role::ALL,

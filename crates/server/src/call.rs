@@ -85,14 +85,20 @@ pub const WHY_CHARS_MAX: usize = 1_000;
 /// refuses what says it is something else.
 pub fn check_json_type(headers: &HeaderMap, body: &[u8]) -> Result<(), Problem> {
     let refused = |given: &str| {
-        Problem::new(Code::UnsupportedMediaType, format!("the content type `{given}` is not accepted here; send application/json in UTF-8"))
+        Problem::new(
+            Code::UnsupportedMediaType,
+            format!("the content type `{given}` is not accepted here; send application/json in UTF-8"),
+        )
     };
     let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
     let text = value.to_str().map_err(|_| refused("(unreadable)"))?;
     let mut parts = text.split(';').map(str::trim);
     let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
     let from_curl = kind == "application/x-www-form-urlencoded" && body.trim_ascii_start().starts_with(b"{");
-    let is_json = from_curl || kind == "application/json" || kind == "text/json" || (kind.starts_with("application/") && kind.ends_with("+json"));
+    let is_json = from_curl
+        || kind == "application/json"
+        || kind == "text/json"
+        || (kind.starts_with("application/") && kind.ends_with("+json"));
     let charset_ok = parts.all(|part| match part.split_once('=') {
         Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
             let value = value.trim().trim_matches('"');
@@ -126,7 +132,12 @@ impl Query {
         Ok(self.one(name)?.map(str::to_owned))
     }
 
-    pub fn read<T>(&self, name: &str, expected: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Problem> {
+    pub fn read<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
         let Some(text) = self.one(name)? else { return Ok(None) };
         read(text).map(Some).ok_or_else(|| Problem::query(name, format!("must be {expected}")))
     }
@@ -168,7 +179,12 @@ mod tests {
         let mut curl = HeaderMap::new();
         curl.insert(CONTENT_TYPE, axum::http::HeaderValue::from_static("application/x-www-form-urlencoded"));
         assert!(check_json_type(&curl, b" {\"data\":{}}").is_ok(), "curl -d without a header is common");
-        for good in ["application/json", "Application/JSON; charset=UTF-8", "application/cloudevents+json", "application/json;charset=\"utf-8\""] {
+        for good in [
+            "application/json",
+            "Application/JSON; charset=UTF-8",
+            "application/cloudevents+json",
+            "application/json;charset=\"utf-8\"",
+        ] {
             assert!(verdict(good), "{good}");
         }
         for bad in ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "", "json"] {

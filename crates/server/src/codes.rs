@@ -166,8 +166,11 @@ mod tests {
     fn each_code_has_its_section_and_each_section_its_code() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/errors.md");
         let page = std::fs::read_to_string(path).unwrap_or_default();
-        let sections: BTreeSet<&str> =
-            page.lines().filter_map(|line| line.strip_prefix("### `")).filter_map(|rest| rest.strip_suffix('`')).collect();
+        let sections: BTreeSet<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("### `"))
+            .filter_map(|rest| rest.strip_suffix('`'))
+            .collect();
         let codes: BTreeSet<&str> = Code::ALL.iter().map(|code| code.word()).collect();
         let missing: Vec<_> = codes.difference(&sections).collect();
         let dead: Vec<_> = sections.difference(&codes).collect();

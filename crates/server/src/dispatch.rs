@@ -78,7 +78,13 @@ pub async fn dispatch(app: AppState, route: &'static Route, request: Request) ->
     response
 }
 
-async fn admit_request(app: &AppState, route: &'static Route, mut parts: Parts, body: Body, who: Result<Option<Principal>, Problem>) -> Answer {
+async fn admit_request(
+    app: &AppState,
+    route: &'static Route,
+    mut parts: Parts,
+    body: Body,
+    who: Result<Option<Principal>, Problem>,
+) -> Answer {
     if parts.method == Method::HEAD && route.door.is_some() {
         // The router serves HEAD where GET is served, but looking must never start a run.
         return Err(method_not_allowed(&parts.uri));
@@ -102,7 +108,8 @@ async fn identify(app: &AppState, route: &Route, headers: &HeaderMap) -> Result<
     if route.access.is_open() {
         return Ok(None);
     }
-    let principal = if app.config().dev { dev_principal(app, headers).await? } else { token_principal(app, headers).await? };
+    let principal =
+        if app.config().dev { dev_principal(app, headers).await? } else { token_principal(app, headers).await? };
     if !route.access.allows(&principal) {
         let detail = format!("the role `{}` may not do this; it takes {}", principal.role.word(), route.access.text());
         return Err(Problem::new(Code::Forbidden, detail));
@@ -127,7 +134,9 @@ async fn token_principal(app: &AppState, headers: &HeaderMap) -> Result<Principa
 
 async fn dev_principal(app: &AppState, headers: &HeaderMap) -> Result<Principal, Problem> {
     let Some(named) = headers.get(WORKSPACE) else { return Ok(Principal::dev(WorkspaceId::default())) };
-    let unknown = || Problem::new(Code::WorkspaceUnknown, "X-Semel-Workspace names no workspace; `POST /v1/workspaces` makes one");
+    let unknown = || {
+        Problem::new(Code::WorkspaceUnknown, "X-Semel-Workspace names no workspace; `POST /v1/workspaces` makes one")
+    };
     let workspace = named.to_str().ok().and_then(WorkspaceId::parse).ok_or_else(unknown)?;
     if workspace.0 == WorkspaceId::DEFAULT {
         return Ok(Principal::dev(workspace));
@@ -148,13 +157,22 @@ fn check_browser(headers: &HeaderMap) -> Result<(), Problem> {
     }
     let Some(origin) = text(ORIGIN) else { return Ok(()) };
     let same = origin.split_once("://").is_some_and(|(_, rest)| Some(rest) == host);
-    if same { Ok(()) } else { Err(Problem::new(Code::CrossOrigin, "a server with --dev does not answer other web pages; use a token instead of --dev")) }
+    if same {
+        Ok(())
+    } else {
+        Err(Problem::new(
+            Code::CrossOrigin,
+            "a server with --dev does not answer other web pages; use a token instead of --dev",
+        ))
+    }
 }
 
 fn is_local_name(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    name.parse::<std::net::IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
+    name.parse::<std::net::IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || name.to_ascii_lowercase().ends_with(".localhost")
 }
 
 async fn path_params(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
@@ -166,14 +184,20 @@ async fn path_params(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem
 fn query(route: &Route, uri: &Uri) -> Result<Query, Problem> {
     let read = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
     let Ok(axum::extract::Query(pairs)) = read else {
-        return Err(Problem::new(Code::QueryInvalid, "the query string cannot be read; encode it as name=value&name=value in UTF-8"));
+        return Err(Problem::new(
+            Code::QueryInvalid,
+            "the query string cannot be read; encode it as name=value&name=value in UTF-8",
+        ));
     };
     if route.query != ANY_QUERY
         && let Some((name, _)) = pairs.iter().find(|(name, _)| !route.query.contains(&name.as_str()))
     {
         // A misspelt filter that is ignored answers a question nobody asked.
         let known = if route.query.is_empty() { "none".to_owned() } else { route.query.join(", ") };
-        return Err(Problem::query(&name.chars().take(100).collect::<String>(), format!("is not a parameter of this path; known: {known}")));
+        return Err(Problem::query(
+            &name.chars().take(100).collect::<String>(),
+            format!("is not a parameter of this path; known: {known}"),
+        ));
     }
     Ok(Query(pairs))
 }
@@ -183,7 +207,8 @@ fn too_large(max: usize) -> Problem {
 }
 
 fn check_declared_length(headers: &HeaderMap, max: usize) -> Result<(), Problem> {
-    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<u64>().ok());
+    let declared =
+        headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<u64>().ok());
     if declared.is_some_and(|length| length > max as u64) { Err(too_large(max)) } else { Ok(()) }
 }
 
@@ -237,7 +262,8 @@ fn method_not_allowed(uri: &Uri) -> Problem {
         let parts: Vec<&str> = pattern.split('/').collect();
         parts.len() == given.len() && parts.iter().zip(&given).all(|(part, text)| part.starts_with('{') || part == text)
     };
-    let allowed: Vec<&str> = ROUTES.iter().filter(|route| matches(route.path)).map(|route| route.method.word()).collect();
+    let allowed: Vec<&str> =
+        ROUTES.iter().filter(|route| matches(route.path)).map(|route| route.method.word()).collect();
     let allowed = allowed.join(", ");
     Problem::new(Code::MethodNotAllowed, format!("this path takes {allowed}")).with("allow", allowed.into())
 }
@@ -285,7 +311,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_cut_at_its_limit_whatever_its_framing() {
-        let chunks = |n: usize| Body::from_stream(futures_util::stream::iter((0..n).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(b"abcd")))));
+        let chunks = |n: usize| {
+            Body::from_stream(futures_util::stream::iter(
+                (0..n).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(b"abcd"))),
+            ))
+        };
         assert_eq!(collect(chunks(4), 16).await.unwrap().len(), 16);
         assert_eq!(collect(chunks(5), 16).await.unwrap_err().code, Code::BodyTooLarge);
         assert_eq!(collect(Body::empty(), 0).await.unwrap().len(), 0);

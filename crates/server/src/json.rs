@@ -45,7 +45,10 @@ pub fn check_depth(bytes: &[u8], depth_max: usize) -> Result<(), Problem> {
 
 pub fn utf8(bytes: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(bytes).map_err(|error| {
-        Problem::new(Code::BodyNotUtf8, format!("the body is not UTF-8 from byte {} on; send UTF-8", error.valid_up_to()))
+        Problem::new(
+            Code::BodyNotUtf8,
+            format!("the body is not UTF-8 from byte {} on; send UTF-8", error.valid_up_to()),
+        )
     })
 }
 
@@ -68,7 +71,8 @@ pub fn parse_as<T: DeserializeOwned>(bytes: &[u8], depth_max: usize) -> Result<T
     if !value.is_object() {
         return Err(Problem::new(Code::BodyInvalid, "the body must be a JSON object"));
     }
-    serde_json::from_value(value).map_err(|error| Problem::new(Code::BodyInvalid, format!("the body cannot be used: {error}")))
+    serde_json::from_value(value)
+        .map_err(|error| Problem::new(Code::BodyInvalid, format!("the body cannot be used: {error}")))
 }
 
 const DUPLICATE: &str = "the key ";

@@ -73,7 +73,8 @@ impl Metrics {
     }
 
     pub fn decided(&self, door: Door, result: &AdmitResult) {
-        let labels = DecisionLabels { door: door.word(), decision: result.decision.word(), reason: result.reason.word() };
+        let labels =
+            DecisionLabels { door: door.word(), decision: result.decision.word(), reason: result.reason.word() };
         self.decisions.get_or_create(&labels).inc();
     }
 

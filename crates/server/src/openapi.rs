@@ -66,7 +66,8 @@ fn operation_id(route: &Route) -> String {
 fn parameters(route: &Route) -> Vec<Json> {
     let text = json!({"type": "string"});
     let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let mut out: Vec<Json> = in_path.map(|name| json!({"name": name, "in": "path", "required": true, "schema": text})).collect();
+    let mut out: Vec<Json> =
+        in_path.map(|name| json!({"name": name, "in": "path", "required": true, "schema": text})).collect();
     if route.query != ANY_QUERY {
         out.extend(route.query.iter().map(|name| json!({"name": name, "in": "query", "schema": text})));
     }
@@ -117,7 +118,8 @@ mod tests {
                 }
             }
         }
-        let rows: BTreeSet<(String, String)> = ROUTES.iter().map(|r| (r.path.to_owned(), r.method.word().to_owned())).collect();
+        let rows: BTreeSet<(String, String)> =
+            ROUTES.iter().map(|r| (r.path.to_owned(), r.method.word().to_owned())).collect();
         assert_eq!(described, rows);
     }
 }

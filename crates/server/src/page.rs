@@ -16,7 +16,12 @@ pub fn encode_cursor(kind: &str, last: &str) -> String {
 
 /// The id inside a cursor.
 pub fn decode_cursor(kind: &str, cursor: &str) -> Result<String, Problem> {
-    let refused = || Problem::new(Code::CursorInvalid, "the cursor is not one this list gave; leave it out to begin at the first page");
+    let refused = || {
+        Problem::new(
+            Code::CursorInvalid,
+            "the cursor is not one this list gave; leave it out to begin at the first page",
+        )
+    };
     let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| refused())?;
     let text = String::from_utf8(bytes).map_err(|_| refused())?;
     let last = text.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':')).ok_or_else(refused)?;
@@ -57,7 +62,9 @@ impl Page {
     /// The last id of the previous page, read as what the list is ordered by.
     pub fn after_as<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Problem> {
         let Some(text) = &self.cursor else { return Ok(None) };
-        read(text).map(Some).ok_or_else(|| Problem::new(Code::CursorInvalid, "the cursor is damaged; leave it out to begin at the first page"))
+        read(text).map(Some).ok_or_else(|| {
+            Problem::new(Code::CursorInvalid, "the cursor is damaged; leave it out to begin at the first page")
+        })
     }
 
     /// The answer, from rows fetched with [`Page::fetch`].

@@ -72,7 +72,10 @@ impl Problem {
     /// An error that is ours. The text is for the log only.
     pub fn internal(what: &str) -> Problem {
         tracing::error!(what, "internal error");
-        Problem::new(Code::Internal, "something went wrong in the server; the log has the details under this request id")
+        Problem::new(
+            Code::Internal,
+            "something went wrong in the server; the log has the details under this request id",
+        )
     }
 
     pub fn run_unknown() -> Problem {
@@ -82,12 +85,14 @@ impl Problem {
     /// One field of a body cannot be used.
     pub fn field(field: &str, message: impl Into<String>) -> Problem {
         let message = message.into();
-        Problem::new(Code::BodyInvalid, format!("`{field}`: {message}")).errors(vec![json!({"field": field, "message": message})])
+        Problem::new(Code::BodyInvalid, format!("`{field}`: {message}"))
+            .errors(vec![json!({"field": field, "message": message})])
     }
 
     pub fn query(name: &str, message: impl Into<String>) -> Problem {
         let message = message.into();
-        Problem::new(Code::QueryInvalid, format!("`{name}`: {message}")).errors(vec![json!({"field": name, "message": message})])
+        Problem::new(Code::QueryInvalid, format!("`{name}`: {message}"))
+            .errors(vec![json!({"field": name, "message": message})])
     }
 
     pub fn to_json(&self) -> Json {

@@ -54,7 +54,13 @@ mod tests {
         let refusals = Refusals::default();
         for n in 0..REFUSALS_MAX + 10 {
             let workspace = if n % 2 == 0 { Some(WorkspaceId("other".into())) } else { None };
-            refusals.add(Refused { at: Millis(n as i64), workspace, door: Door::Trigger, code: Code::KeyEmpty, path: "/".repeat(500) });
+            refusals.add(Refused {
+                at: Millis(n as i64),
+                workspace,
+                door: Door::Trigger,
+                code: Code::KeyEmpty,
+                path: "/".repeat(500),
+            });
         }
         let (main, other) = (refusals.of(&WorkspaceId::default()), refusals.of(&WorkspaceId("other".into())));
         assert_eq!(main.len() + other.len(), REFUSALS_MAX);

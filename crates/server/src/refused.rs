@@ -39,8 +39,12 @@ impl From<StoreError> for Problem {
             }
         };
         match &error {
-            StoreError::Full(_) | StoreError::Poisoned(_) | StoreError::Bug(_) => tracing::error!(%error, "the store refused"),
-            StoreError::Busy(_) | StoreError::Closed | StoreError::Conflict(_) => tracing::debug!(%error, "the store refused"),
+            StoreError::Full(_) | StoreError::Poisoned(_) | StoreError::Bug(_) => {
+                tracing::error!(%error, "the store refused")
+            }
+            StoreError::Busy(_) | StoreError::Closed | StoreError::Conflict(_) => {
+                tracing::debug!(%error, "the store refused")
+            }
         }
         problem
     }
@@ -71,15 +75,16 @@ impl From<AdmitError> for Problem {
             AdmitError::Key(error) => error.into(),
             AdmitError::Inputs(fields) => {
                 let errors: Vec<_> = fields.iter().map(|f| json!({"field": f.field, "message": f.message})).collect();
-                let first = fields.first().map(|f| format!("; first: `{}`: {}", f.field, f.message)).unwrap_or_default();
+                let first =
+                    fields.first().map(|f| format!("; first: `{}`: {}", f.field, f.message)).unwrap_or_default();
                 Problem::new(Code::InputInvalid, format!("{text}{first}")).errors(errors)
             }
             AdmitError::Disabled => Problem::new(Code::FlowDisabled, text),
-            AdmitError::Expression { .. } => {
-                Problem::new(Code::ExpressionFailed, text).hint("nothing was stored and no key was spent; correct the request or the flow")
-            }
+            AdmitError::Expression { .. } => Problem::new(Code::ExpressionFailed, text)
+                .hint("nothing was stored and no key was spent; correct the request or the flow"),
             AdmitError::TooManyPending => {
-                Problem::new(Code::TooManyPending, format!("{text}; nothing was stored, send the request again later")).retry_after(RETRY_QUEUE_S)
+                Problem::new(Code::TooManyPending, format!("{text}; nothing was stored, send the request again later"))
+                    .retry_after(RETRY_QUEUE_S)
             }
             AdmitError::Store(error) => error.into(),
         }
@@ -90,9 +95,8 @@ impl From<FlowLookupError> for Problem {
     fn from(error: FlowLookupError) -> Problem {
         let text = error.to_string();
         match error {
-            FlowLookupError::Unknown(_) => {
-                Problem::new(Code::FlowUnknown, text).hint("`GET /v1/workflows` lists the flows; push one with `PUT /v1/workflows`")
-            }
+            FlowLookupError::Unknown(_) => Problem::new(Code::FlowUnknown, text)
+                .hint("`GET /v1/workflows` lists the flows; push one with `PUT /v1/workflows`"),
             FlowLookupError::Ambiguous { candidates, .. } => {
                 Problem::new(Code::FlowAmbiguous, text).with("candidates", json!(candidates))
             }
@@ -149,10 +153,13 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Problem {
         match refusal {
             Refusal::RunLive => Problem::new(Code::RunLive, "the run has not ended; cancel it first, or wait"),
-            Refusal::DoubtOpen => {
-                Problem::new(Code::DoubtOpen, "an effect of the run is in doubt; decide it with `POST /v1/runs/{id}/verdict` first")
+            Refusal::DoubtOpen => Problem::new(
+                Code::DoubtOpen,
+                "an effect of the run is in doubt; decide it with `POST /v1/runs/{id}/verdict` first",
+            ),
+            Refusal::LaneBusy => {
+                Problem::new(Code::LaneBusy, "another run holds the lane; repeat the request when it has ended")
             }
-            Refusal::LaneBusy => Problem::new(Code::LaneBusy, "another run holds the lane; repeat the request when it has ended"),
             Refusal::Exists => Problem::new(Code::Exists, "it exists already and was left as it is"),
         }
     }
@@ -162,29 +169,52 @@ impl From<Refusal> for Problem {
 /// never accompanies a rejection.
 fn rejection(reason: Reason) -> Option<(Code, &'static str)> {
     match reason {
-        Reason::KeyMissing => Some((Code::KeyMissing, "this flow requires an idempotency key; send the header Idempotency-Key")),
-        Reason::PayloadMismatch => {
-            Some((Code::PayloadMismatch, "this key was used before with another payload; use a new key for a new event, or send the first payload again"))
+        Reason::KeyMissing => {
+            Some((Code::KeyMissing, "this flow requires an idempotency key; send the header Idempotency-Key"))
         }
-        Reason::InProgress => Some((Code::InProgress, "the run of this key has not ended; send the request again when it has")),
-        Reason::AlreadyDone => Some((Code::AlreadyDone, "this event was handled and completed; use a new key for a new event")),
-        Reason::AlreadyFailed => {
-            Some((Code::AlreadyFailed, "this event was handled and failed; restart its run, release the key, or use a new key"))
+        Reason::PayloadMismatch => Some((
+            Code::PayloadMismatch,
+            "this key was used before with another payload; use a new key for a new event, or send the first payload again",
+        )),
+        Reason::InProgress => {
+            Some((Code::InProgress, "the run of this key has not ended; send the request again when it has"))
         }
-        Reason::AlreadyCancelled => {
-            Some((Code::AlreadyCancelled, "this event's run was cancelled; restart it, release the key, or use a new key"))
+        Reason::AlreadyDone => {
+            Some((Code::AlreadyDone, "this event was handled and completed; use a new key for a new event"))
         }
-        Reason::LateRejected => Some((Code::LateRejected, "this key was used before and its window has ended; use a new key for a new event")),
-        Reason::Held | Reason::HeldMismatch => {
-            Some((Code::Held, "the run of this key has an effect in doubt; a person must decide it before anything is repeated"))
+        Reason::AlreadyFailed => Some((
+            Code::AlreadyFailed,
+            "this event was handled and failed; restart its run, release the key, or use a new key",
+        )),
+        Reason::AlreadyCancelled => Some((
+            Code::AlreadyCancelled,
+            "this event's run was cancelled; restart it, release the key, or use a new key",
+        )),
+        Reason::LateRejected => Some((
+            Code::LateRejected,
+            "this key was used before and its window has ended; use a new key for a new event",
+        )),
+        Reason::Held | Reason::HeldMismatch => Some((
+            Code::Held,
+            "the run of this key has an effect in doubt; a person must decide it before anything is repeated",
+        )),
+        Reason::HeldNoReplace => Some((
+            Code::HeldNoReplace,
+            "the run that holds the lane has an effect in doubt and is not replaced; a person must decide it first",
+        )),
+        Reason::LaneBusy => {
+            Some((Code::LaneBusy, "another run holds the lane; send the request again when it has ended"))
         }
-        Reason::HeldNoReplace => {
-            Some((Code::HeldNoReplace, "the run that holds the lane has an effect in doubt and is not replaced; a person must decide it first"))
+        Reason::NotResumable => Some((
+            Code::NotResumable,
+            "the failed run of this key cannot go on; restart it by hand, release the key, or use a new key",
+        )),
+        Reason::QueueFull => {
+            Some((Code::QueueFull, "the lane's queue is full; nothing was stored, send the request again later"))
         }
-        Reason::LaneBusy => Some((Code::LaneBusy, "another run holds the lane; send the request again when it has ended")),
-        Reason::NotResumable => Some((Code::NotResumable, "the failed run of this key cannot go on; restart it by hand, release the key, or use a new key")),
-        Reason::QueueFull => Some((Code::QueueFull, "the lane's queue is full; nothing was stored, send the request again later")),
-        Reason::Erased => Some((Code::Erased, "this event was handled and its run was erased; use a new key for a new event")),
+        Reason::Erased => {
+            Some((Code::Erased, "this event was handled and its run was erased; use a new key for a new event"))
+        }
         Reason::Keyless
         | Reason::First
         | Reason::LateDuplicate
@@ -280,7 +310,10 @@ mod tests {
         assert_eq!(inputs.more.errors, vec![json!({"field": "amount", "message": "is missing"})]);
         assert_eq!(status(inputs), (422, "input_invalid"));
         assert_eq!(status(AdmitError::Disabled.into()), (409, "flow_disabled"));
-        assert_eq!(status(AdmitError::Expression { what: "lane", message: "x".into() }.into()), (422, "expression_failed"));
+        assert_eq!(
+            status(AdmitError::Expression { what: "lane", message: "x".into() }.into()),
+            (422, "expression_failed")
+        );
         let pending = Problem::from(AdmitError::TooManyPending);
         assert!(pending.retry_after_s.is_some());
         assert_eq!(status(pending), (429, "too_many_pending"));

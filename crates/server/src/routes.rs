@@ -83,7 +83,15 @@ pub const ANY_QUERY: &[&str] = &["*"];
 const NONE: &[&str] = &[];
 const PAGE: &[&str] = &["limit", "cursor"];
 
-const fn route(method: Verb, path: &'static str, access: Access, takes: Takes, query: &'static [&'static str], summary: &'static str, handler: Handler) -> Route {
+const fn route(
+    method: Verb,
+    path: &'static str,
+    access: Access,
+    takes: Takes,
+    query: &'static [&'static str],
+    summary: &'static str,
+    handler: Handler,
+) -> Route {
     Route { method, path, access, takes, query, door: None, summary, handler }
 }
 
@@ -104,7 +112,17 @@ use Takes::{Json, Nothing, Raw, Text};
 use Verb::{Delete, Get, Post, Put};
 
 const RUNS_QUERY: &[&str] = &[
-    "workflow_id", "namespace", "status", "label", "key", "correlation_id", "parent_run_id", "created_from", "created_to", "limit", "cursor",
+    "workflow_id",
+    "namespace",
+    "status",
+    "label",
+    "key",
+    "correlation_id",
+    "parent_run_id",
+    "created_from",
+    "created_to",
+    "limit",
+    "cursor",
 ];
 const KEYS_QUERY: &[&str] = &["key", "scope", "state", "run_id", "limit", "cursor"];
 const SHOW_QUERY: &[&str] = &["key", "workflow_id"];
@@ -205,7 +223,8 @@ mod tests {
 
     #[test]
     fn only_health_the_description_and_webhooks_are_open() {
-        let open: BTreeSet<&str> = ROUTES.iter().filter(|route| route.access.is_open()).map(|route| route.path).collect();
+        let open: BTreeSet<&str> =
+            ROUTES.iter().filter(|route| route.access.is_open()).map(|route| route.path).collect();
         let expected = ["/health/live", "/health/ready", "/openapi.json", "/v1/webhooks/{namespace}/{flow}/{key}"];
         assert_eq!(open.into_iter().collect::<Vec<_>>(), expected);
     }
@@ -214,7 +233,13 @@ mod tests {
     fn table() -> String {
         let mut out = String::from("| method | path | role | what it does |\n|---|---|---|---|\n");
         for route in ROUTES {
-            out.push_str(&format!("| {} | `{}` | {} | {} |\n", route.method, route.path, route.access.text(), route.summary));
+            out.push_str(&format!(
+                "| {} | `{}` | {} | {} |\n",
+                route.method,
+                route.path,
+                route.access.text(),
+                route.summary
+            ));
         }
         out
     }

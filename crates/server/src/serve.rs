@@ -47,7 +47,12 @@ pub async fn serve(listener: TcpListener, app: AppState, shutdown: CancellationT
 }
 
 /// As [`serve`], with a router that holds more than the table (the console).
-pub async fn serve_router(listener: TcpListener, router: Router, app: AppState, shutdown: CancellationToken) -> std::io::Result<()> {
+pub async fn serve_router(
+    listener: TcpListener,
+    router: Router,
+    app: AppState,
+    shutdown: CancellationToken,
+) -> std::io::Result<()> {
     let slots = Arc::new(Semaphore::new(app.config().limits.connections_max));
     let connections = TaskTracker::new();
     let cut = CancellationToken::new();

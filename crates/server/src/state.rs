@@ -145,7 +145,13 @@ impl AppState {
         Ok(result)
     }
 
-    pub(crate) async fn control(&self, workspace: WorkspaceId, run: RunId, control: Control, by: By) -> Result<(), Problem> {
+    pub(crate) async fn control(
+        &self,
+        workspace: WorkspaceId,
+        run: RunId,
+        control: Control,
+        by: By,
+    ) -> Result<(), Problem> {
         let engine = self.engine().clone();
         self.to_the_end(async move { engine.control(&workspace, run, control, by).await }).await
     }
@@ -160,13 +166,26 @@ impl AppState {
         self.to_the_end(async move { engine.put_secret(&workspace, &name, &value).await }).await
     }
 
-    pub(crate) async fn push_flow(&self, workspace: WorkspaceId, source: Arc<str>, by: String) -> Result<semel_engine::Pushed, Problem> {
+    pub(crate) async fn push_flow(
+        &self,
+        workspace: WorkspaceId,
+        source: Arc<str>,
+        by: String,
+    ) -> Result<semel_engine::Pushed, Problem> {
         let engine = self.engine().clone();
-        self.to_the_end(async move { engine.push_flow(&workspace, &source, &by).await.map_err(|error| not_pushed(error, &source)) }).await
+        self.to_the_end(async move {
+            engine.push_flow(&workspace, &source, &by).await.map_err(|error| not_pushed(error, &source))
+        })
+        .await
     }
 
     /// Waits for a run's end, but not into the server's own.
-    pub(crate) async fn wait_ended(&self, workspace: &WorkspaceId, run: RunId, limit: Duration) -> Result<bool, Problem> {
+    pub(crate) async fn wait_ended(
+        &self,
+        workspace: &WorkspaceId,
+        run: RunId,
+        limit: Duration,
+    ) -> Result<bool, Problem> {
         tokio::select! {
             ended = self.engine().wait_ended(workspace, run, limit) => Ok(ended?),
             () = self.stopping().cancelled() => Ok(false),

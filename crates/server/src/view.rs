@@ -4,7 +4,10 @@
 use semel_core::admission::Claim;
 use semel_core::run::{Event, Payload, decode_events};
 use semel_core::{FlowRef, Millis};
-use semel_store::{DecisionRow, EffectRow, FlowRow, JournalRow, KvRow, LogRow, RunRow, RunValues, ScheduleRow, SecretRow, TokenRow, WorkspaceRow};
+use semel_store::{
+    DecisionRow, EffectRow, FlowRow, JournalRow, KvRow, LogRow, RunRow, RunValues, ScheduleRow, SecretRow, TokenRow,
+    WorkspaceRow,
+};
 use serde_json::{Map, Value as Json, json};
 use std::collections::HashMap;
 
@@ -57,11 +60,16 @@ pub fn run(row: &RunRow, values: &RunValues, labels: &[(String, String)], payloa
 }
 
 /// Fields of events that hold a user's value; the stored form has its digest there.
-const EVENT_VALUES: &[&str] = &["inputs", "trigger", "labels", "payload", "output", "outputs", "items", "request", "result"];
+const EVENT_VALUES: &[&str] =
+    &["inputs", "trigger", "labels", "payload", "output", "outputs", "items", "request", "result"];
 
 fn event(mut event: Event, payloads: bool) -> Json {
     let mut shown = serde_json::to_value(&event).unwrap_or(Json::Null);
-    let values: HashMap<String, Json> = event.payloads_mut().into_iter().map(|p: &mut Payload| (p.digest.hex(), semel_engine::public_json(p.json()))).collect();
+    let values: HashMap<String, Json> = event
+        .payloads_mut()
+        .into_iter()
+        .map(|p: &mut Payload| (p.digest.hex(), semel_engine::public_json(p.json())))
+        .collect();
     let open = |slot: &mut Json| {
         if let Some(digest) = slot.as_str() {
             *slot = values.get(digest).filter(|_| payloads).cloned().unwrap_or(Json::Null);
@@ -296,7 +304,10 @@ mod tests {
         let shown = trigger(&json!({"id": "hook", "disabled": false, "kind": {
             "kind": "webhook", "key": "hush", "wait": true,
             "signature": {"scheme": "stripe", "secrets": ["hush"], "header": null, "tolerance_ms": 1}}}));
-        assert_eq!(shown, json!({"id": "hook", "type": "webhook", "disabled": false, "wait": true, "signature": "stripe"}));
+        assert_eq!(
+            shown,
+            json!({"id": "hook", "type": "webhook", "disabled": false, "wait": true, "signature": "stripe"})
+        );
     }
 
     #[test]

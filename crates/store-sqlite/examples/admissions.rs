@@ -46,11 +46,14 @@ fn request(number: u64) -> AdmitRequest {
 fn submit(store: &SqliteStore, number: u64, done: &Sender<(Instant, bool)>) {
     let (done, began) = (done.clone(), Instant::now());
     let work = Work::Admit(Box::new(request(number)));
-    store.submit(work, Box::new(move |answer| {
-        let created = matches!(answer.expect("the write is accepted"), Done::Admitted(result) if result.created);
-        // The receiver is gone only when the measurement is over.
-        let _ = done.send((began, created));
-    }));
+    store.submit(
+        work,
+        Box::new(move |answer| {
+            let created = matches!(answer.expect("the write is accepted"), Done::Admitted(result) if result.created);
+            // The receiver is gone only when the measurement is over.
+            let _ = done.send((began, created));
+        }),
+    );
 }
 
 fn main() {
@@ -58,7 +61,8 @@ fn main() {
     let [seconds, callers, file, rest @ ..] = &arguments[..] else { panic!("<seconds> <callers> <file> [runs]") };
     let (seconds, callers): (u64, u64) = (seconds.parse().expect("seconds"), callers.parse().expect("callers"));
     let load: u64 = rest.first().map_or(0, |n| n.parse().expect("runs"));
-    let store = SqliteStore::open(&PathBuf::from(file), Options { cache_mib: 256, ..Options::default() }).expect("the store opens");
+    let store = SqliteStore::open(&PathBuf::from(file), Options { cache_mib: 256, ..Options::default() })
+        .expect("the store opens");
     let (done, answers) = channel();
     let mut next = 0;
     let mut run = |until: &dyn Fn(u64) -> bool, window: u64| -> (u64, Vec<u64>) {
@@ -89,8 +93,17 @@ fn main() {
     let elapsed = began.elapsed().as_secs_f64();
     took.sort_unstable();
     let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize] as f64 / 1_000.0;
-    println!("{:.0} admissions/s ({} callers); ms p50 {:.1} p99 {:.1} p99.9 {:.1}", took.len() as f64 / elapsed, callers, at(0.5), at(0.99), at(0.999));
+    println!(
+        "{:.0} admissions/s ({} callers); ms p50 {:.1} p99 {:.1} p99.9 {:.1}",
+        took.len() as f64 / elapsed,
+        callers,
+        at(0.5),
+        at(0.99),
+        at(0.999)
+    );
     store.close();
-    let stored = rusqlite::Connection::open(file).expect("a file").query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0));
+    let stored = rusqlite::Connection::open(file)
+        .expect("a file")
+        .query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0));
     assert_eq!(stored.expect("a count") as u64, created + new, "every run that was answered is stored, and no other");
 }

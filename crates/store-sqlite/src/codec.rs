@@ -6,8 +6,8 @@ use semel_core::admission::{Window, WindowFrom};
 use semel_core::fingerprint::Fingerprint;
 use semel_core::{Hash16, Millis, RunId};
 use serde::Serialize;
-use serde::de::value::{Error as WordError, StrDeserializer};
 use serde::de::DeserializeOwned;
+use serde::de::value::{Error as WordError, StrDeserializer};
 use serde_json::Value as Json;
 
 /// SQLite's integers are signed; a number past the middle means "no limit".

@@ -129,7 +129,8 @@ impl<'a> Cx<'a> {
             return Ok(text.clone());
         }
         let text: Option<String> = self.one(kind.read_sql(), [number], |row| row.get(0))?;
-        let text: Arc<str> = text.ok_or_else(|| damaged(format!("a row refers to name {number}, which is not there")))?.into();
+        let text: Arc<str> =
+            text.ok_or_else(|| damaged(format!("a row refers to name {number}, which is not there")))?.into();
         self.fresh.borrow_mut().push((kind, text.clone(), number));
         Ok(text)
     }

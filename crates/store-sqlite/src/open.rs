@@ -42,7 +42,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { clock: Arc::new(wall_clock), readers: 4, checkpoint_pages: 4_000, cache_mib: 64, create: true, pages_max: None }
+        Options {
+            clock: Arc::new(wall_clock),
+            readers: 4,
+            checkpoint_pages: 4_000,
+            cache_mib: 64,
+            create: true,
+            pages_max: None,
+        }
     }
 }
 
@@ -56,7 +63,9 @@ fn wall_clock() -> Millis {
 pub enum OpenError {
     #[error("{0} is in use by another process: stop that one first, or give this one a data directory of its own")]
     Locked(PathBuf),
-    #[error("{path} has schema version {found}, and this binary knows versions up to {known}: use the newer binary, or restore a backup made before the upgrade")]
+    #[error(
+        "{path} has schema version {found}, and this binary knows versions up to {known}: use the newer binary, or restore a backup made before the upgrade"
+    )]
     Newer { path: PathBuf, found: i32, known: i32 },
     #[error("{0} is a database of another application; name another file")]
     Foreign(PathBuf),
@@ -210,7 +219,8 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i32> {
 fn check_owner(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     let owner = pragma(connection, "application_id").map_err(about(path))?;
     let found = pragma(connection, "user_version").map_err(about(path))?;
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(about(path))?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(about(path))?;
     let is_new = owner == 0 && found == 0 && tables == 0;
     if !is_new && owner != APPLICATION_ID {
         return Err(OpenError::Foreign(path.to_owned()));

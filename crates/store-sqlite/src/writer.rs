@@ -105,7 +105,8 @@ impl Writer {
                 self.counters = before;
                 if !self.connection.is_autocommit() {
                     // If even this fails, the connection's own recovery rolls back.
-                    execute(&cx, "ROLLBACK").map_err(|e| StoreError::Poisoned(format!("{error}; then rollback failed: {e}")))?;
+                    execute(&cx, "ROLLBACK")
+                        .map_err(|e| StoreError::Poisoned(format!("{error}; then rollback failed: {e}")))?;
                 }
                 Err(error)
             }

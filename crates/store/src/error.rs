@@ -41,7 +41,11 @@ impl StoreError {
     pub fn is_fatal(&self) -> bool {
         match self {
             StoreError::Poisoned(_) => true,
-            StoreError::Full(_) | StoreError::Busy(_) | StoreError::Closed | StoreError::Conflict(_) | StoreError::Bug(_) => false,
+            StoreError::Full(_)
+            | StoreError::Busy(_)
+            | StoreError::Closed
+            | StoreError::Conflict(_)
+            | StoreError::Bug(_) => false,
         }
     }
 }

@@ -136,12 +136,26 @@ pub struct LogRow {
 pub enum Inbox {
     /// The run got its slot.
     Promoted,
-    Cancel { by: By },
-    Delivered { payload: Json },
-    ChildEnded { run: RunId, status: EndStatus, outputs: Json, doubts: u32 },
-    DoubtsBelow { run: RunId, count: u32 },
+    Cancel {
+        by: By,
+    },
+    Delivered {
+        payload: Json,
+    },
+    ChildEnded {
+        run: RunId,
+        status: EndStatus,
+        outputs: Json,
+        doubts: u32,
+    },
+    DoubtsBelow {
+        run: RunId,
+        count: u32,
+    },
     /// A twin asked for the failed run to go on.
-    Restart { by: By },
+    Restart {
+        by: By,
+    },
 }
 
 /// One occurrence and what was decided: append-only.

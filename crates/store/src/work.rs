@@ -129,9 +129,24 @@ pub struct CommitOp {
 
 #[derive(Clone, Debug)]
 pub enum OpKind {
-    KvSet { namespace: String, key: String, value: Json, kv_type: String, overwrite: bool, ttl_ms: Option<i64> },
-    KvGet { namespace: String, key: String, error_on_missing: bool },
-    KvDelete { namespace: String, key: String, error_on_missing: bool },
+    KvSet {
+        namespace: String,
+        key: String,
+        value: Json,
+        kv_type: String,
+        overwrite: bool,
+        ttl_ms: Option<i64>,
+    },
+    KvGet {
+        namespace: String,
+        key: String,
+        error_on_missing: bool,
+    },
+    KvDelete {
+        namespace: String,
+        key: String,
+        error_on_missing: bool,
+    },
     /// Admit a sub-run through the one admission.
     Admit(Box<AdmitRequest>),
     /// The quiet period is over: take a slot or wait in line.
@@ -160,23 +175,58 @@ pub enum Work {
     Commit(Box<RunCommit>),
     /// Rows of decisions taken on a committed snapshot.
     LogDecision(Box<DecisionRow>),
-    PutFlow { row: Box<FlowRow>, schedules: Vec<ScheduleRow> },
+    PutFlow {
+        row: Box<FlowRow>,
+        schedules: Vec<ScheduleRow>,
+    },
     AdvanceSchedule(ScheduleRow),
-    KvSet { workspace: WorkspaceId, namespace: String, key: String, value: Json, kv_type: String, overwrite: bool, ttl_ms: Option<i64> },
-    KvDelete { workspace: WorkspaceId, namespace: String, key: String },
+    KvSet {
+        workspace: WorkspaceId,
+        namespace: String,
+        key: String,
+        value: Json,
+        kv_type: String,
+        overwrite: bool,
+        ttl_ms: Option<i64>,
+    },
+    KvDelete {
+        workspace: WorkspaceId,
+        namespace: String,
+        key: String,
+    },
     PutSecret(Box<SecretRow>),
-    RetireSecret { workspace: WorkspaceId, name: String },
+    RetireSecret {
+        workspace: WorkspaceId,
+        name: String,
+    },
     PutToken(Box<TokenRow>),
-    RevokeToken { workspace: WorkspaceId, id: String },
+    RevokeToken {
+        workspace: WorkspaceId,
+        id: String,
+    },
     PutWorkspace(WorkspaceRow),
     /// Frees a key whose run has ended and has no open doubt.
-    ReleaseKey { workspace: WorkspaceId, hash: Hash16, by: By },
+    ReleaseKey {
+        workspace: WorkspaceId,
+        hash: Hash16,
+        by: By,
+    },
     /// Forgets an ended run and frees its key.
-    DeleteRun { workspace: WorkspaceId, run: RunId },
+    DeleteRun {
+        workspace: WorkspaceId,
+        run: RunId,
+    },
     /// Removes the payloads of an ended run and keeps the hash of its key.
-    EraseRun { workspace: WorkspaceId, run: RunId },
+    EraseRun {
+        workspace: WorkspaceId,
+        run: RunId,
+    },
     /// Leave an inbox message (from another node's request or from an operator).
-    Message { workspace: WorkspaceId, run: RunId, message: Inbox },
+    Message {
+        workspace: WorkspaceId,
+        run: RunId,
+        message: Inbox,
+    },
     /// Bounded clean-up of what has expired.
     Sweep(SweepRules),
 }
@@ -196,10 +246,15 @@ pub enum Done {
     Admitted(Box<AdmitResult>),
     Committed(Box<CommitResult>),
     /// The revision in force; `changed` is false for an identical source.
-    Flow { revision: u32, changed: bool },
+    Flow {
+        revision: u32,
+        changed: bool,
+    },
     /// kv: the new revision; `None` when `overwrite: false` found the key taken.
     Kv(Option<u64>),
-    Secret { version: u64 },
+    Secret {
+        version: u64,
+    },
     /// How many rows were touched.
     Count(u64),
     /// The thing named does not exist in that workspace.

@@ -27,7 +27,9 @@ pub fn text(config: &Json, name: &str) -> Option<String> {
 }
 
 pub fn required_text(config: &Json, name: &str) -> Result<String, TaskError> {
-    text(config, name).filter(|value| !value.is_empty()).ok_or_else(|| TaskError::config(format!("`{name}` is missing or empty")))
+    text(config, name)
+        .filter(|value| !value.is_empty())
+        .ok_or_else(|| TaskError::config(format!("`{name}` is missing or empty")))
 }
 
 pub fn flag(config: &Json, name: &str, default: bool) -> Result<bool, TaskError> {
@@ -47,7 +49,9 @@ pub fn flag(config: &Json, name: &str, default: bool) -> Result<bool, TaskError>
 pub fn duration_ms(config: &Json, name: &str) -> Result<Option<i64>, TaskError> {
     match present(config, name) {
         None => Ok(None),
-        Some(value) => duration::parse_ms(&as_text(value)).map(Some).map_err(|error| TaskError::config(format!("`{name}`: {error}"))),
+        Some(value) => duration::parse_ms(&as_text(value))
+            .map(Some)
+            .map_err(|error| TaskError::config(format!("`{name}`: {error}"))),
     }
 }
 

@@ -61,7 +61,9 @@ impl From<TaskError> for Outcome {
 impl From<CallError> for Outcome {
     fn from(error: CallError) -> Outcome {
         match error {
-            CallError::Clean { code, message, retryable, answer: _ } => Outcome::FailedClean { code, message, output: None, retryable },
+            CallError::Clean { code, message, retryable, answer: _ } => {
+                Outcome::FailedClean { code, message, output: None, retryable }
+            }
             CallError::Lost { code, message } => Outcome::Lost { code, message },
         }
     }
@@ -81,7 +83,9 @@ pub(crate) struct EffectWork {
 pub fn effect_class(type_name: &str, config: &Json) -> EffectClass {
     match registry::work(type_name) {
         Some(Work::Effect(work)) => (work.class)(config),
-        Some(Work::Inline(_) | Work::Op(_)) | None => REGISTRY.find(type_name).map_or(EffectClass::Naked, |spec| spec.class),
+        Some(Work::Inline(_) | Work::Op(_)) | None => {
+            REGISTRY.find(type_name).map_or(EffectClass::Naked, |spec| spec.class)
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tasks that are computed in the engine: pure, synchronous, and therefore free to repeat.
 
-use crate::registry::{self, Work};
 use crate::TaskError;
+use crate::registry::{self, Work};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -35,7 +35,9 @@ impl std::str::FromStr for Level {
         [Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error]
             .into_iter()
             .find(|level| level.word().eq_ignore_ascii_case(word))
-            .ok_or_else(|| TaskError::config(format!("`{word}` is not a log level; use TRACE, DEBUG, INFO, WARN or ERROR")))
+            .ok_or_else(|| {
+                TaskError::config(format!("`{word}` is not a log level; use TRACE, DEBUG, INFO, WARN or ERROR"))
+            })
     }
 }
 

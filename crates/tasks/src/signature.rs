@@ -138,7 +138,8 @@ fn stripe(header: &str, headers: &dyn Fn(&str) -> Option<String>) -> Result<Clai
     // Two timestamps would leave open which one is signed and which one is checked.
     let (Some(stamp), None) = (stamps.next(), stamps.next()) else { return Err(SignatureError::malformed(header)) };
     let signed_at_s = seconds(stamp).ok_or_else(|| SignatureError::malformed(header))?;
-    let signatures: Vec<_> = parts().filter(|(name, _)| *name == "v1").filter_map(|(_, value)| hex(value)).take(SIGNATURES_MAX).collect();
+    let signatures: Vec<_> =
+        parts().filter(|(name, _)| *name == "v1").filter_map(|(_, value)| hex(value)).take(SIGNATURES_MAX).collect();
     if signatures.is_empty() {
         return Err(SignatureError::malformed(header));
     }

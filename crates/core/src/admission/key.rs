@@ -78,7 +78,11 @@ pub fn check_key(key: &str) -> Result<(), KeyError> {
 }
 
 /// First present wins: caller, flow, door. A caller's key that contradicts the flow's is refused.
-pub fn choose_key(caller: Option<String>, flow: Option<String>, intrinsic: Option<String>) -> Result<Option<ChosenKey>, KeyError> {
+pub fn choose_key(
+    caller: Option<String>,
+    flow: Option<String>,
+    intrinsic: Option<String>,
+) -> Result<Option<ChosenKey>, KeyError> {
     for key in [&caller, &flow].into_iter().flatten() {
         check_key(key)?;
     }

@@ -70,15 +70,26 @@ pub enum LaneVerdict {
     /// Becomes a run that waits in line.
     Queue(Reason),
     /// The holder is fenced and cancelled; this one takes its slot.
-    Replace { victim: RunId },
+    Replace {
+        victim: RunId,
+    },
     /// The holder is asked to stop; this one waits at the head of the line until it has settled.
-    ReplaceDeferred { victim: RunId },
+    ReplaceDeferred {
+        victim: RunId,
+    },
     /// Opens a quiet period that ends at `due`.
-    Gather { due: Millis },
+    Gather {
+        due: Millis,
+    },
     /// Joins the run that gathers; its quiet period now ends at `due`.
-    Coalesce { into: RunId, due: Millis },
+    Coalesce {
+        into: RunId,
+        due: Millis,
+    },
     /// Handed to the holder's inbox.
-    Deliver { to: RunId },
+    Deliver {
+        to: RunId,
+    },
     Reject(Reason),
     /// A run is made that is already cancelled or failed (Kestra's CANCEL and FAIL).
     StartCancelled,
@@ -97,10 +108,9 @@ pub fn decide_lane(lane: &Lane, limit: u32, busy: Busy, holder: HolderState, now
     match busy {
         Busy::Parallel => LaneVerdict::Run,
         Busy::Coalesce { quiet_ms, max_ms } => match lane.gathering {
-            Some(gathering) => LaneVerdict::Coalesce {
-                into: gathering.run,
-                due: now.plus(quiet_ms).min(gathering.since.plus(max_ms)),
-            },
+            Some(gathering) => {
+                LaneVerdict::Coalesce { into: gathering.run, due: now.plus(quiet_ms).min(gathering.since.plus(max_ms)) }
+            }
             None => LaneVerdict::Gather { due: now.plus(quiet_ms.min(max_ms)) },
         },
         _ if free => LaneVerdict::Run,

@@ -68,11 +68,16 @@ pub enum Window {
 #[serde(rename_all = "snake_case")]
 pub enum Busy {
     /// Wait in line; at most `max` waiting.
-    Queue { max: u32 },
+    Queue {
+        max: u32,
+    },
     /// Fence and cancel what runs, then run this.
     Replace,
     /// Wait for `quiet_ms` without a further event, at most `max_ms` in all; the last payload wins.
-    Coalesce { quiet_ms: i64, max_ms: i64 },
+    Coalesce {
+        quiet_ms: i64,
+        max_ms: i64,
+    },
     /// Hand the payload to the run that holds the lane.
     Deliver,
     Reject,

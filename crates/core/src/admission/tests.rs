@@ -160,7 +160,11 @@ fn every_cell_of_the_event_matrix_is_named_and_agrees() {
                     .map(|(i, _)| i)
                     .collect();
                 assert_eq!(rows.len(), 1, "{prior_word} same={same} {value} {mismatch}: rows {rows:?}");
-                assert_eq!(verdict_text(decide_event(prior, same, &policy)), TABLE[rows[0]].4, "{prior_word} {value} {mismatch}");
+                assert_eq!(
+                    verdict_text(decide_event(prior, same, &policy)),
+                    TABLE[rows[0]].4,
+                    "{prior_word} {value} {mismatch}"
+                );
                 hit.insert(rows[0]);
             }
         }
@@ -183,7 +187,9 @@ fn every_cell_of_the_lane_matrix() {
     let coalesce = Busy::Coalesce { quiet_ms: 500, max_ms: 1_200 };
     let at = |lane: &Lane, rule: Busy, holder: HolderState| decide_lane(lane, 1, rule, holder, now);
     use HolderState::*;
-    for rule in [Busy::Queue { max: 1 }, Busy::Replace, Busy::Deliver, Busy::Reject, Busy::Cancel, Busy::Fail, Busy::Parallel] {
+    for rule in
+        [Busy::Queue { max: 1 }, Busy::Replace, Busy::Deliver, Busy::Reject, Busy::Cancel, Busy::Fail, Busy::Parallel]
+    {
         assert_eq!(at(&idle, rule, Quiet), LaneVerdict::Run, "{rule:?} on an idle lane");
     }
     assert_eq!(at(&idle, coalesce, Quiet), LaneVerdict::Gather { due: Millis(1_500) });
@@ -255,11 +261,9 @@ fn a_window_counts_from_its_start_point_and_leaves_a_tombstone() {
 #[test]
 fn a_live_or_held_claim_never_expires() {
     let short = Window::For { from: WindowFrom::FirstSeen, duration_ms: 1 };
-    for (state, prior) in [
-        (ClaimState::Pending, Prior::Pending),
-        (ClaimState::Live, Prior::Live),
-        (ClaimState::Held, Prior::Held),
-    ] {
+    for (state, prior) in
+        [(ClaimState::Pending, Prior::Pending), (ClaimState::Live, Prior::Live), (ClaimState::Held, Prior::Held)]
+    {
         for window in [short, Window::WhileLive] {
             assert_eq!(claim(state, window).prior(Millis(i64::MAX)), prior);
         }

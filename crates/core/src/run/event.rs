@@ -148,11 +148,23 @@ pub enum Event {
         labels: Payload,
     },
     /// A later event of the same quiet period replaced the payload.
-    InputsReplaced { inputs: Payload, trigger: Payload },
+    InputsReplaced {
+        inputs: Payload,
+        trigger: Payload,
+    },
     /// Another event of the lane was handed to this run.
-    Delivered { payload: Payload },
-    Started { at: Millis },
-    StepStarted { step: StepKey, take: u32, round: u32, at: Millis },
+    Delivered {
+        payload: Payload,
+    },
+    Started {
+        at: Millis,
+    },
+    StepStarted {
+        step: StepKey,
+        take: u32,
+        round: u32,
+        at: Millis,
+    },
     /// A group knows which of its lists runs.
     Branched {
         step: StepKey,
@@ -162,11 +174,28 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Payload>,
     },
-    LoopStarted { step: StepKey, count: u32, concurrent: u32, items: Payload },
-    GroupStage { step: StepKey, stage: Stage },
-    TimerSet { timer: u64, due: Millis, step: StepKey, why: TimerWhy },
-    TimerCleared { timer: u64 },
-    TimerFired { timer: u64 },
+    LoopStarted {
+        step: StepKey,
+        count: u32,
+        concurrent: u32,
+        items: Payload,
+    },
+    GroupStage {
+        step: StepKey,
+        stage: Stage,
+    },
+    TimerSet {
+        timer: u64,
+        due: Millis,
+        step: StepKey,
+        why: TimerWhy,
+    },
+    TimerCleared {
+        timer: u64,
+    },
+    TimerFired {
+        timer: u64,
+    },
     /// The right to send, durable before the first byte leaves.
     Intent {
         step: StepKey,
@@ -181,21 +210,65 @@ pub enum Event {
         request: Option<Payload>,
     },
     /// An answer was lost and the class allows another send of the same attempt.
-    SendLost { step: StepKey, send: u32, failure: Failure },
-    AttemptFailed { step: StepKey, attempt: u32, failure: Failure, doubt: bool },
-    OpRequested { step: StepKey },
+    SendLost {
+        step: StepKey,
+        send: u32,
+        failure: Failure,
+    },
+    AttemptFailed {
+        step: StepKey,
+        attempt: u32,
+        failure: Failure,
+        doubt: bool,
+    },
+    OpRequested {
+        step: StepKey,
+    },
     /// Written by the transaction that carried the op out.
-    OpDone { step: StepKey, ok: bool, at: Millis, #[serde(default, skip_serializing_if = "Option::is_none")] output: Option<Payload>, #[serde(default, skip_serializing_if = "Option::is_none")] failure: Option<Failure> },
-    ChildRequested { step: StepKey },
+    OpDone {
+        step: StepKey,
+        ok: bool,
+        at: Millis,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Payload>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
+    },
+    ChildRequested {
+        step: StepKey,
+    },
     /// Written by the transaction that admitted the child.
-    ChildStarted { step: StepKey, run: RunId },
-    ChildEnded { step: StepKey, run: RunId, status: EndStatus, outputs: Payload, doubts: u32 },
+    ChildStarted {
+        step: StepKey,
+        run: RunId,
+    },
+    ChildEnded {
+        step: StepKey,
+        run: RunId,
+        status: EndStatus,
+        outputs: Payload,
+        doubts: u32,
+    },
     /// Doubts open below this run, as told by a child.
-    DoubtsBelow { run: RunId, count: u32 },
-    DoubtRaised { step: StepKey, failure: Failure },
+    DoubtsBelow {
+        run: RunId,
+        count: u32,
+    },
+    DoubtRaised {
+        step: StepKey,
+        failure: Failure,
+    },
     /// The result of a step called done is its output, also where the step had failed before.
-    Verdict { step: StepKey, verdict: VerdictKind, by: By, #[serde(default, skip_serializing_if = "Option::is_none")] result: Option<Payload> },
-    LabelsSet { labels: Payload },
+    Verdict {
+        step: StepKey,
+        verdict: VerdictKind,
+        by: By,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Payload>,
+    },
+    LabelsSet {
+        labels: Payload,
+    },
     StepEnded {
         step: StepKey,
         outcome: StepOutcome,
@@ -208,11 +281,26 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
     },
-    Paused { by: By },
-    Resumed { by: By },
-    CancelRequested { by: By },
-    Restarted { by: By, round: u32, at: Millis },
-    Replayed { by: By, take: u32, from: u32, at: Millis },
+    Paused {
+        by: By,
+    },
+    Resumed {
+        by: By,
+    },
+    CancelRequested {
+        by: By,
+    },
+    Restarted {
+        by: By,
+        round: u32,
+        at: Millis,
+    },
+    Replayed {
+        by: By,
+        take: u32,
+        from: u32,
+        at: Millis,
+    },
     Finishing,
     Ended {
         status: EndStatus,
@@ -237,7 +325,9 @@ impl Event {
             Event::Branched { output, .. } => output.iter_mut().collect(),
             Event::LoopStarted { items, .. } => vec![items],
             Event::Intent { request, .. } => request.iter_mut().collect(),
-            Event::SendLost { failure, .. } | Event::AttemptFailed { failure, .. } | Event::DoubtRaised { failure, .. } => {
+            Event::SendLost { failure, .. }
+            | Event::AttemptFailed { failure, .. }
+            | Event::DoubtRaised { failure, .. } => {
                 vec![&mut failure.message]
             }
             Event::OpDone { output, failure, .. } | Event::StepEnded { output, failure, .. } => {
@@ -317,24 +407,59 @@ pub enum Input {
     /// The run has its slot.
     Start,
     /// Answer to [`Action::Evaluate`].
-    Evaluated { step: StepKey, result: Result<Evaluated, Failure> },
+    Evaluated {
+        step: StepKey,
+        result: Result<Evaluated, Failure>,
+    },
     /// Answer to [`Action::EvaluateOutputs`].
     OutputsEvaluated(Result<Option<Payload>, Failure>),
     /// Answer to [`Action::Perform`].
-    Performed { step: StepKey, send: u32, outcome: Performed },
+    Performed {
+        step: StepKey,
+        send: u32,
+        outcome: Performed,
+    },
     /// The transaction wrote [`Event::OpDone`] or [`Event::ChildStarted`]: go on from there.
     Continue,
-    TimerFired { timer: u64 },
-    ChildEnded { run: RunId, status: EndStatus, outputs: Payload, doubts: u32 },
-    DoubtsBelow { run: RunId, count: u32 },
-    Delivered { payload: Payload },
-    Pause { by: By },
-    Resume { by: By },
-    Cancel { by: By },
-    Restart { by: By },
+    TimerFired {
+        timer: u64,
+    },
+    ChildEnded {
+        run: RunId,
+        status: EndStatus,
+        outputs: Payload,
+        doubts: u32,
+    },
+    DoubtsBelow {
+        run: RunId,
+        count: u32,
+    },
+    Delivered {
+        payload: Payload,
+    },
+    Pause {
+        by: By,
+    },
+    Resume {
+        by: By,
+    },
+    Cancel {
+        by: By,
+    },
+    Restart {
+        by: By,
+    },
     /// `from` is a top-level task id; `None` means from the start.
-    Replay { by: By, from: Option<String> },
-    Verdict { step: StepKey, verdict: VerdictKind, by: By, result: Option<Payload> },
+    Replay {
+        by: By,
+        from: Option<String>,
+    },
+    Verdict {
+        step: StepKey,
+        verdict: VerdictKind,
+        by: By,
+        result: Option<Payload>,
+    },
     /// The process that drove this run is gone.
     Recover,
 }
@@ -346,12 +471,29 @@ pub enum Evaluated {
     Skip,
     /// A group with one list.
     Group,
-    Branch { list: ListName, output: Option<Payload> },
-    Items { count: u32, items: Payload },
-    Sleep { ms: i64 },
+    Branch {
+        list: ListName,
+        output: Option<Payload>,
+    },
+    Items {
+        count: u32,
+        items: Payload,
+    },
+    Sleep {
+        ms: i64,
+    },
     /// An inline task was computed on the spot.
-    Inline { result: Result<Option<Payload>, Failure>, labels: Option<Payload> },
-    Effect { class: EffectClass, out_key: Option<String>, window_ms: i64, timeout_ms: i64, request: Payload },
+    Inline {
+        result: Result<Option<Payload>, Failure>,
+        labels: Option<Payload>,
+    },
+    Effect {
+        class: EffectClass,
+        out_key: Option<String>,
+        window_ms: i64,
+        timeout_ms: i64,
+        request: Payload,
+    },
     Op,
     Child,
 }
@@ -359,11 +501,17 @@ pub enum Evaluated {
 /// How an effect ended.
 #[derive(Clone, Debug)]
 pub enum Performed {
-    Done { output: Payload },
+    Done {
+        output: Payload,
+    },
     /// The far side answered no, or provably never got the request.
-    FailedClean { failure: Failure },
+    FailedClean {
+        failure: Failure,
+    },
     /// Something may have left and no answer was read.
-    Lost { failure: Failure },
+    Lost {
+        failure: Failure,
+    },
 }
 
 /// What the engine is to do. Nothing in `core` performs one.

@@ -49,9 +49,9 @@ impl RunState {
             Event::TimerFired { timer } => self.fire_timer(*timer),
             Event::Intent { step, attempt, send, class, out_key, safe_until, timeout_ms, .. } => {
                 let repeats = match self.steps.get(step).map(|s| &s.work) {
-                    Some(Work::Backoff { sending: Some(sending), .. } | Work::Doubtful(sending) | Work::Sending(sending)) => {
-                        sending.repeats
-                    }
+                    Some(
+                        Work::Backoff { sending: Some(sending), .. } | Work::Doubtful(sending) | Work::Sending(sending),
+                    ) => sending.repeats,
                     _ => 0,
                 };
                 if let Some(found) = self.steps.get_mut(step) {
@@ -73,7 +73,9 @@ impl RunState {
                     sending.lost = true;
                 }
             }
-            Event::AttemptFailed { step, attempt, failure, doubt } => self.fail_attempt(step, *attempt, failure, *doubt),
+            Event::AttemptFailed { step, attempt, failure, doubt } => {
+                self.fail_attempt(step, *attempt, failure, *doubt)
+            }
             Event::OpRequested { step } => self.set_work(step, Work::Op),
             Event::OpDone { step, ok: true, .. } => self.end_step(step, StepOutcome::Success, false, None),
             Event::OpDone { step, ok: false, failure, .. } => {
@@ -360,7 +362,9 @@ impl RunState {
             if let Work::Group(group) = &step.work
                 && group.stage != Stage::Body
             {
-                gone.extend(self.steps.keys().filter(|k| k.parent().as_ref() == Some(key) && !group.kept.contains(*k)).cloned());
+                gone.extend(
+                    self.steps.keys().filter(|k| k.parent().as_ref() == Some(key) && !group.kept.contains(*k)).cloned(),
+                );
             }
         }
         for key in gone {

@@ -32,7 +32,9 @@ impl FlowIndex {
             drop_disabled(list);
         }
         let mut places = BTreeMap::new();
-        for (stage, list) in [(Stage::Body, &flow.tasks), (Stage::Errors, &flow.errors), (Stage::Finally, &flow.finally)] {
+        for (stage, list) in
+            [(Stage::Body, &flow.tasks), (Stage::Errors, &flow.errors), (Stage::Finally, &flow.finally)]
+        {
             collect(list, stage, &mut Vec::new(), &mut places);
         }
         FlowIndex { flow, places }
@@ -92,9 +94,9 @@ fn child_list<'a>(kind: &'a TaskKind, list: &ChildList) -> &'a [Task] {
         },
         ChildList::Stage(stage) => {
             let (errors, finally): (&[Task], &[Task]) = match kind {
-                TaskKind::Sequential(group)
-                | TaskKind::Parallel { group, .. }
-                | TaskKind::ForEach { group, .. } => (&group.errors, &group.finally),
+                TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
+                    (&group.errors, &group.finally)
+                }
                 TaskKind::If { errors, finally, .. } | TaskKind::Switch { errors, finally, .. } => (errors, finally),
                 TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => (NONE, NONE),
             };

@@ -7,7 +7,14 @@ use crate::time::Millis;
 /// The wait before attempt `next` (2 is the first retry), or `None` when the policy is spent.
 ///
 /// Random waits come from the step id, so a fold of the journal and a second node agree.
-pub fn delay_ms(retry: &Retry, next: u32, first_at: Millis, now: Millis, salt: Hash16, attempts_max: u32) -> Option<i64> {
+pub fn delay_ms(
+    retry: &Retry,
+    next: u32,
+    first_at: Millis,
+    now: Millis,
+    salt: Hash16,
+    attempts_max: u32,
+) -> Option<i64> {
     if next > retry.max_attempts.unwrap_or(attempts_max).min(attempts_max) {
         return None;
     }

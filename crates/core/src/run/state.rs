@@ -69,11 +69,21 @@ pub enum Work {
     /// An intent is durable and no outcome is.
     Sending(Sending),
     /// To be sent again when its timer fires (`None`: now, but the run is paused).
-    Backoff { timer: Option<u64>, sending: Option<Sending> },
+    Backoff {
+        timer: Option<u64>,
+        sending: Option<Sending>,
+    },
     Op,
-    OpFailed { failure: Failure },
-    Sleeping { timer: u64 },
-    Child { run: Option<RunId>, timer: Option<u64> },
+    OpFailed {
+        failure: Failure,
+    },
+    Sleeping {
+        timer: u64,
+    },
+    Child {
+        run: Option<RunId>,
+        timer: Option<u64>,
+    },
     /// A crash left the effect unknown: a verdict is needed.
     Doubtful(Sending),
     /// Kept so that a restart can begin here.
@@ -260,11 +270,9 @@ impl RunState {
                 Work::Evaluating => !self.paused,
                 Work::Sending(_) | Work::Op | Work::OpFailed { .. } => true,
                 Work::Child { run, .. } => run.is_none(),
-                Work::Group(_)
-                | Work::Backoff { .. }
-                | Work::Sleeping { .. }
-                | Work::Doubtful(_)
-                | Work::Failed => false,
+                Work::Group(_) | Work::Backoff { .. } | Work::Sleeping { .. } | Work::Doubtful(_) | Work::Failed => {
+                    false
+                }
             }),
         }
     }

@@ -4,7 +4,9 @@ use super::{Born, FUSE_BYTES_MAX, FUSE_EVENTS_MAX, Ticket, weight};
 use crate::flows::{Flows, LoadedFlow};
 use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
-use semel_core::run::{By, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work, decode_events};
+use semel_core::run::{
+    By, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work, decode_events,
+};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Part;
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
@@ -115,7 +117,13 @@ impl Active {
         Ok(Active::new(row, flow, state, memory, 1))
     }
 
-    fn new(row: RunRow, flow: Arc<LoadedFlow>, state: RunState, memory: Memory, events_since_snapshot: usize) -> Active {
+    fn new(
+        row: RunRow,
+        flow: Arc<LoadedFlow>,
+        state: RunState,
+        memory: Memory,
+        events_since_snapshot: usize,
+    ) -> Active {
         Active {
             run: row.id,
             workspace: row.workspace,
@@ -150,7 +158,12 @@ const PAGE: u32 = 1_000;
 
 impl Active {
     /// Reads a run: its snapshot if there is one, its journal for the rest.
-    pub fn load(services: &Services, flows: &Flows, workspace: &WorkspaceId, run: RunId) -> Result<Option<Active>, StoreError> {
+    pub fn load(
+        services: &Services,
+        flows: &Flows,
+        workspace: &WorkspaceId,
+        run: RunId,
+    ) -> Result<Option<Active>, StoreError> {
         let Some(loaded) = services.store.load_run(workspace, run)? else { return Ok(None) };
         let row = loaded.row;
         let flow = flows
@@ -253,7 +266,8 @@ impl Active {
     /// would not hear that it is to stop.
     pub fn outside_first(&mut self) {
         let own = |queued: &Queued| {
-            matches!(queued.input, Input::Evaluated { .. } | Input::OutputsEvaluated(_)) && matches!(queued.origin, Origin::Internal)
+            matches!(queued.input, Input::Evaluated { .. } | Input::OutputsEvaluated(_))
+                && matches!(queued.origin, Origin::Internal)
         };
         if self.queue.len() > 1 {
             let (inside, outside): (Vec<Queued>, Vec<Queued>) = self.queue.drain(..).partition(own);
@@ -274,8 +288,15 @@ impl Active {
             // Inbox messages are still in the store.
             _ => !matches!(queued.origin, Origin::Inbox(_)),
         };
-        let mut inputs: Vec<Queued> =
-            self.committed.inputs.iter().chain(&self.pending.inputs).chain(self.queue.iter()).filter(outside).cloned().collect();
+        let mut inputs: Vec<Queued> = self
+            .committed
+            .inputs
+            .iter()
+            .chain(&self.pending.inputs)
+            .chain(self.queue.iter())
+            .filter(outside)
+            .cloned()
+            .collect();
         // What was pure and open is asked for again by the machine.
         if !inputs.iter().any(|q| matches!(q.input, Input::Start | Input::Recover)) {
             inputs.insert(0, Queued { input: Input::Continue, origin: Origin::Internal });

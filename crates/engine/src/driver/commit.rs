@@ -98,12 +98,16 @@ impl Active {
     fn settle(&self, pending: &Pending) -> Settle {
         match self.state.phase {
             // What is handed to a run that has ended changes nothing about its end.
-            Phase::Ended(status) if pending.events.iter().any(|e| !matches!(e, Event::Delivered { .. })) => Settle::Ended { status },
-            Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater | Phase::Ended(_) => match (pending.reopened, pending.by_twin) {
-                (true, true) => Settle::ReopenedByTwin,
-                (true, false) => Settle::Reopened,
-                (false, _) => Settle::Unchanged,
-            },
+            Phase::Ended(status) if pending.events.iter().any(|e| !matches!(e, Event::Delivered { .. })) => {
+                Settle::Ended { status }
+            }
+            Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater | Phase::Ended(_) => {
+                match (pending.reopened, pending.by_twin) {
+                    (true, true) => Settle::ReopenedByTwin,
+                    (true, false) => Settle::Reopened,
+                    (false, _) => Settle::Unchanged,
+                }
+            }
         }
     }
 }
@@ -133,7 +137,9 @@ fn ending(events: &[Event], failed_step: Option<&StepKey>) -> (Option<Json>, Opt
     });
     let Some((outputs, failure)) = ended else { return (None, None) };
     let step = failed_step.map(|step| step.0.clone());
-    let outputs = outputs.as_ref().map(|payload| Value::from_json(&Value::from_stored(payload.json()).to_masked_json()).to_stored());
+    let outputs = outputs
+        .as_ref()
+        .map(|payload| Value::from_json(&Value::from_stored(payload.json()).to_masked_json()).to_stored());
     let failure = failure.as_ref().map(|f| json!({"code": f.code, "message": f.message(), "step": step}));
     (outputs, failure)
 }

@@ -24,7 +24,9 @@ use crate::scope::{ExprScope, RunScope, Services};
 pub(crate) use active::Mask;
 use active::{Active, Origin, Queued};
 use semel_core::limits::Limits;
-use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, Payload, Performed, RunState, StepKey, VerdictKind, decide};
+use semel_core::run::{
+    Action, By, EndStatus, Event, Failure, Input, Payload, Performed, RunState, StepKey, VerdictKind, decide,
+};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
 use semel_store::{Done, Inbox, RunCommit, RunRow, StoreError};
@@ -47,16 +49,41 @@ pub enum Happened {
     /// An admission created this run and it has its slot.
     Born(Box<Born>),
     /// Something was left for the run, or it must be driven.
-    Wake { workspace: WorkspaceId, run: RunId },
+    Wake {
+        workspace: WorkspaceId,
+        run: RunId,
+    },
     /// The process that drove the run is gone.
-    Recover { workspace: WorkspaceId, run: RunId },
+    Recover {
+        workspace: WorkspaceId,
+        run: RunId,
+    },
     /// Somebody else took the run over.
     Fenced(RunId),
-    Timer { workspace: WorkspaceId, run: RunId, timer: u64 },
+    Timer {
+        workspace: WorkspaceId,
+        run: RunId,
+        timer: u64,
+    },
     /// The answer to the commit of this number.
-    Committed { run: RunId, no: u64, answer: Result<Done, StoreError> },
-    Performed { run: RunId, step: StepKey, send: u32, outcome: Outcome },
-    Control { workspace: WorkspaceId, run: RunId, control: Control, by: By, ticket: Ticket },
+    Committed {
+        run: RunId,
+        no: u64,
+        answer: Result<Done, StoreError>,
+    },
+    Performed {
+        run: RunId,
+        step: StepKey,
+        send: u32,
+        outcome: Outcome,
+    },
+    Control {
+        workspace: WorkspaceId,
+        run: RunId,
+        control: Control,
+        by: By,
+        ticket: Ticket,
+    },
 }
 
 /// A run fresh from its admission: nothing needs to be read back.
@@ -70,17 +97,34 @@ pub struct Born {
 /// What to do.
 pub enum Out {
     /// Write, then tell by [`Happened::Committed`].
-    Commit { no: u64, commit: Box<RunCommit> },
+    Commit {
+        no: u64,
+        commit: Box<RunCommit>,
+    },
     /// The store refused for now: hand the same commit to it again after a while.
-    CommitLater { no: u64, commit: Box<RunCommit> },
+    CommitLater {
+        no: u64,
+        commit: Box<RunCommit>,
+    },
     /// The store could not be read for now: let this happen again after a while.
     Again(Happened),
     /// Send, then tell by [`Happened::Performed`].
-    Perform { run: RunId, step: StepKey, send: u32, request: Box<Request> },
-    Answer { ticket: Ticket, answer: Result<(), ControlError> },
+    Perform {
+        run: RunId,
+        step: StepKey,
+        send: u32,
+        request: Box<Request>,
+    },
+    Answer {
+        ticket: Ticket,
+        answer: Result<(), ControlError>,
+    },
     Changed(RunChange),
     /// Look at this run next.
-    Wake { workspace: WorkspaceId, run: RunId },
+    Wake {
+        workspace: WorkspaceId,
+        run: RunId,
+    },
     Fenced(RunId),
     /// A timer was set for this instant.
     TimerAt(Millis),
@@ -101,7 +145,16 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(services: Arc<Services>, flows: Arc<Flows>, limits: Limits) -> Driver {
-        Driver { services, flows, limits, runs: BTreeMap::new(), out: Vec::new(), commits: 0, stopping: false, fatal: None }
+        Driver {
+            services,
+            flows,
+            limits,
+            runs: BTreeMap::new(),
+            out: Vec::new(),
+            commits: 0,
+            stopping: false,
+            fatal: None,
+        }
     }
 
     /// Runs with a commit or a request in the air.
@@ -129,7 +182,9 @@ impl Driver {
             Happened::Timer { workspace, run, timer } => self.timer(&workspace, run, timer, now),
             Happened::Committed { run, no, answer } => self.committed(run, no, answer, now),
             Happened::Performed { run, step, send, outcome } => self.performed(run, step, send, outcome, now),
-            Happened::Control { workspace, run, control, by, ticket } => self.control(&workspace, run, control, by, ticket, now),
+            Happened::Control { workspace, run, control, by, ticket } => {
+                self.control(&workspace, run, control, by, ticket, now)
+            }
         }
         std::mem::take(&mut self.out)
     }
@@ -217,7 +272,9 @@ impl Driver {
         match self.load(workspace, run) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return self.trouble_with(run, error, Happened::Recover { workspace: workspace.clone(), run }),
+            Err(error) => {
+                return self.trouble_with(run, error, Happened::Recover { workspace: workspace.clone(), run });
+            }
         }
         let unstarted = self.runs.get(&run).is_some_and(Active::is_unstarted);
         self.push(run, Queued::new(if unstarted { Input::Start } else { Input::Recover }));
@@ -234,7 +291,9 @@ impl Driver {
         let Some(active) = self.runs.get_mut(&run) else { return };
         match active.state.timers.get(&timer) {
             Some(found) if found.due > now => {} // the row is older than the state
-            Some(_) if active.timers_queued.insert(timer) => active.queue.push_back(Queued::new(Input::TimerFired { timer })),
+            Some(_) if active.timers_queued.insert(timer) => {
+                active.queue.push_back(Queued::new(Input::TimerFired { timer }))
+            }
             Some(_) => {}
             None if active.committing.is_none() => active.stale_timers.push(timer),
             None => {}
@@ -324,7 +383,8 @@ impl Driver {
                     Origin::Internal => {}
                 }
                 active.pending.reopened |= was_ended && !active.state.is_ended();
-                active.pending.by_twin |= matches!((&queued.origin, &queued.input), (Origin::Inbox(_), Input::Restart { .. }));
+                active.pending.by_twin |=
+                    matches!((&queued.origin, &queued.input), (Origin::Inbox(_), Input::Restart { .. }));
                 if let Some((step, lines)) = logs.filter(|_| !decided.events.is_empty()) {
                     // With what the step came to, not before: a crash in between would write them twice.
                     active.log(&step, lines, self.limits.log_line_bytes_max, now);
@@ -395,7 +455,12 @@ impl Driver {
                 run: Some(run),
                 now,
             },
-            family: Family { run: active.run, root: active.root, depth: active.depth, correlation_id: &active.correlation_id },
+            family: Family {
+                run: active.run,
+                root: active.root,
+                depth: active.depth,
+                correlation_id: &active.correlation_id,
+            },
             now,
         }
     }
@@ -430,7 +495,6 @@ impl Driver {
             self.out.push(Out::Answer { ticket, answer: Err(error.clone()) });
         }
     }
-
 }
 
 /// Turns a person's wish into an input; a verdict finds its step by id, path, or being the only one.
@@ -442,7 +506,8 @@ fn control_input(state: &RunState, control: Control, by: By) -> Result<Input, St
         Control::Restart => Input::Restart { by },
         Control::Replay { from } => Input::Replay { by, from },
         Control::Verdict { step, verdict, result } => {
-            let open: Vec<&StepKey> = state.doubts.iter().filter(|(_, d)| d.verdict.is_none()).map(|(k, _)| k).collect();
+            let open: Vec<&StepKey> =
+                state.doubts.iter().filter(|(_, d)| d.verdict.is_none()).map(|(k, _)| k).collect();
             let found = match step {
                 None if open.len() == 1 => open[0].clone(),
                 None if open.is_empty() => return Err("no effect of this run is in doubt".to_owned()),
@@ -469,11 +534,16 @@ fn control_input(state: &RunState, control: Control, by: By) -> Result<Input, St
 /// An outcome for the machine, with every secret the request carried masked out again.
 fn translate(outcome: Outcome, masks: &[Mask]) -> Performed {
     let failure = |code: &str, message: String| {
-        let hidden = masks.iter().filter(|(_, text)| !text.is_empty()).fold(message, |m, (_, text)| m.replace(text.as_str(), "***"));
+        let hidden = masks
+            .iter()
+            .filter(|(_, text)| !text.is_empty())
+            .fold(message, |m, (_, text)| m.replace(text.as_str(), "***"));
         Failure::new(code, hidden)
     };
     match outcome {
-        Outcome::Done { output } => Performed::Done { output: Payload::new(hide(&Value::from_json(&output), masks).to_stored()) },
+        Outcome::Done { output } => {
+            Performed::Done { output: Payload::new(hide(&Value::from_json(&output), masks).to_stored()) }
+        }
         Outcome::FailedClean { code, message, .. } => Performed::FailedClean { failure: failure(code, message) },
         Outcome::Lost { code, message } => Performed::Lost { failure: failure(code, message) },
     }
@@ -556,7 +626,9 @@ impl Queued {
         let input = match message {
             Inbox::Promoted => Input::Start,
             Inbox::Cancel { by } => Input::Cancel { by },
-            Inbox::Delivered { payload } => Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) },
+            Inbox::Delivered { payload } => {
+                Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) }
+            }
             Inbox::ChildEnded { run, status, outputs, doubts } => {
                 Input::ChildEnded { run, status, outputs: child_outputs(run, status, &outputs), doubts }
             }

@@ -121,7 +121,11 @@ impl Driver {
             self.perform(active, step, send);
         }
         if commit.settle != Settle::Unchanged || !commit.events.is_empty() {
-            self.out.push(Out::Changed(RunChange { run: active.run, version: active.version, status: commit.head.status }));
+            self.out.push(Out::Changed(RunChange {
+                run: active.run,
+                version: active.version,
+                status: commit.head.status,
+            }));
         }
         if let Some(due) = result.timer_due {
             self.out.push(Out::TimerAt(due));

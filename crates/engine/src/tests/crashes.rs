@@ -87,7 +87,8 @@ fn death_at_every_boundary_repeats_nothing_that_must_not_be() {
 
             // One stable key per keyed step, however often it was sent.
             for uri in ["/charge", "/receipt", "mail/1", "mail/2"] {
-                let keys: BTreeSet<_> = world.calls.iter().filter(|c| c.uri.ends_with(uri)).map(|c| c.key.clone()).collect();
+                let keys: BTreeSet<_> =
+                    world.calls.iter().filter(|c| c.uri.ends_with(uri)).map(|c| c.key.clone()).collect();
                 assert_eq!(keys.len(), 1, "{what}: {uri} was called with keys {keys:?}");
             }
             assert!(world.calls_to("mail/naked") <= 1, "{what}: a naked effect was sent twice");
@@ -98,7 +99,8 @@ fn death_at_every_boundary_repeats_nothing_that_must_not_be() {
                 Status::Completed => assert_eq!(world.calls_to("mail/naked"), 1, "{what}"),
                 Status::Held => {
                     // Only the naked call can be in doubt; a verdict lets the run end.
-                    let verdict = Control::Verdict { step: None, verdict: VerdictKind::Done, result: Some(json!({"code": 200})) };
+                    let verdict =
+                        Control::Verdict { step: None, verdict: VerdictKind::Done, result: Some(json!({"code": 200})) };
                     world.control(run, verdict).unwrap_or_else(|e| panic!("{what}: {e}"));
                     world.run_down();
                     assert_eq!(world.status(run), Status::Completed, "{what}");
@@ -119,7 +121,9 @@ fn a_verdict_of_repeat_sends_again_and_fail_fails() {
         (VerdictKind::Fail, 1, Status::Failed),
     ] {
         let mut world = World::new();
-        world.push("{id: f, namespace: n, tasks: [{id: post, type: http.Request, method: POST, uri: 'http://x/naked'}]}");
+        world.push(
+            "{id: f, namespace: n, tasks: [{id: post, type: http.Request, method: POST, uri: 'http://x/naked'}]}",
+        );
         world.die_at = Some((1, Death::AfterEffect));
         let run = world.admit("f", Some("k"), json!({})).run.unwrap().id;
         world.run_down();
@@ -132,6 +136,9 @@ fn a_verdict_of_repeat_sends_again_and_fail_fails() {
         assert_eq!(world.calls_to("naked"), calls);
         let keys: BTreeSet<_> = world.calls.iter().map(|c| c.key.clone()).collect();
         assert_eq!(keys.len(), if verdict == VerdictKind::RepeatNewKey { 2 } else { 1 });
-        assert!(world.control(run, Control::Verdict { step: None, verdict, result: None }).is_err(), "a second verdict finds no doubt");
+        assert!(
+            world.control(run, Control::Verdict { step: None, verdict, result: None }).is_err(),
+            "a second verdict finds no doubt"
+        );
     }
 }

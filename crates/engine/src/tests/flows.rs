@@ -117,7 +117,8 @@ tasks:
   - {id: second, type: http.Request, method: POST, uri: http://x/second}
 "#,
     );
-    world.answer = Box::new(|r, n| if r.config["uri"] == "http://x/second" && n == 0 { refused(500) } else { ok(json!({})) });
+    world.answer =
+        Box::new(|r, n| if r.config["uri"] == "http://x/second" && n == 0 { refused(500) } else { ok(json!({})) });
     let run = world.admit("f", None, json!({"id": "e1"})).run.unwrap().id;
     world.run_down();
     assert_eq!(world.status(run), Status::Failed);
@@ -144,7 +145,16 @@ fn a_lost_answer_of_a_naked_step_holds_the_run_and_its_claim() {
     assert_eq!(world.status(run), Status::Held);
     assert!(world.control(run, Control::Restart).is_err());
     assert_eq!(world.admit("f", Some("k"), json!({})).decision, Decision::Hold);
-    world.control(run, Control::Verdict { step: None, verdict: semel_core::run::VerdictKind::Done, result: Some(json!({"code": 200})) }).unwrap();
+    world
+        .control(
+            run,
+            Control::Verdict {
+                step: None,
+                verdict: semel_core::run::VerdictKind::Done,
+                result: Some(json!({"code": 200})),
+            },
+        )
+        .unwrap();
     world.run_down();
     assert_eq!(world.status(run), Status::Completed);
     assert_eq!(world.calls.len(), 1);
@@ -186,7 +196,10 @@ fn a_busy_lane_queues_in_order_and_twins_wait_with_their_event() {
     let ids = [first, queued.run.unwrap().id, third.run.unwrap().id];
     let ends: Vec<_> = ids.iter().map(|id| world.row(*id)).collect();
     assert!(ends.iter().all(|r| r.status == Status::Completed));
-    assert!(ends[0].ended_at <= ends[1].started_at && ends[1].ended_at <= ends[2].started_at, "one at a time, in order");
+    assert!(
+        ends[0].ended_at <= ends[1].started_at && ends[1].ended_at <= ends[2].started_at,
+        "one at a time, in order"
+    );
     assert_eq!(world.runs().len(), 4);
 }
 
@@ -295,7 +308,9 @@ fn a_doubt_below_holds_the_root_until_its_verdict() {
     let child = world.runs().into_iter().find(|r| r.parent.is_some()).unwrap().id;
     assert_eq!((world.status(child), world.status(run)), (Status::Held, Status::Held));
     assert_eq!(world.admit("parent", Some("k"), json!({})).decision, Decision::Hold);
-    world.control(child, Control::Verdict { step: None, verdict: semel_core::run::VerdictKind::Fail, result: None }).unwrap();
+    world
+        .control(child, Control::Verdict { step: None, verdict: semel_core::run::VerdictKind::Fail, result: None })
+        .unwrap();
     world.run_down();
     assert_eq!((world.status(child), world.status(run)), (Status::Failed, Status::Failed));
 }
@@ -354,7 +369,9 @@ outputs:
   - {id: body, value: "{{ outputs.call.body }}"}
 "#,
     );
-    world.answer = Box::new(|r, _| ok(json!({"body": format!("you sent {}", r.config["headers"]["Authorization"].as_str().unwrap())})));
+    world.answer = Box::new(|r, _| {
+        ok(json!({"body": format!("you sent {}", r.config["headers"]["Authorization"].as_str().unwrap())}))
+    });
     let run = world.admit("f", None, json!({})).run.unwrap().id;
     world.run_down();
     assert_eq!(world.status(run), Status::Completed, "{}", world.failure(run));
@@ -389,7 +406,11 @@ tasks:
   - {id: call, type: http.Request, uri: http://x/a, headers: {A: "{{ inputs.pin }}", B: "{{ trigger.data.pin }}", C: "{{ inputs.token }}", D: "{{ inputs.short }}"}}
 "#,
     );
-    let run = world.admit("f", None, json!({"pin": "pin-canary-1", "short": "77", "note": "it is pin-canary-1"})).run.unwrap().id;
+    let run = world
+        .admit("f", None, json!({"pin": "pin-canary-1", "short": "77", "note": "it is pin-canary-1"}))
+        .run
+        .unwrap()
+        .id;
     world.run_down();
     assert_eq!(world.status(run), Status::Completed, "{}", world.failure(run));
     let sent = &world.calls[0].config["headers"];
@@ -431,7 +452,11 @@ tasks: [{id: t, type: log.Log, message: x}]
     }
     assert!(world.runs().is_empty());
     assert_eq!(world.admit("f", None, json!({"id": "e", "n": 3})).decision, Decision::Start);
-    let forged = world.occurrence("f", None, json!({"id": "e2", "n": 3, "x": {"$semel": {"text": [{"secret": "TOKEN", "version": 0}]}}}));
+    let forged = world.occurrence(
+        "f",
+        None,
+        json!({"id": "e2", "n": 3, "x": {"$semel": {"text": [{"secret": "TOKEN", "version": 0}]}}}),
+    );
     world.try_admit(forged).unwrap();
     world.run_down();
 }
@@ -451,7 +476,8 @@ fn a_long_loop_of_pure_steps_hears_that_it_is_cancelled() {
 fn a_restarted_loop_still_has_its_items() {
     let mut world = World::new();
     world.push("{id: f, namespace: n, tasks: [{id: each, type: flow.ForEach, values: [a, b, c], tasks: [{id: t, type: http.Request, uri: 'http://x/{{ taskrun.value }}'}]}]}");
-    world.answer = Box::new(|r, n| if r.config["uri"] == "http://x/b" && n == 0 { refused(500) } else { ok(json!({})) });
+    world.answer =
+        Box::new(|r, n| if r.config["uri"] == "http://x/b" && n == 0 { refused(500) } else { ok(json!({})) });
     let run = world.admit("f", None, json!({})).run.unwrap().id;
     world.run_down();
     assert_eq!(world.status(run), Status::Failed);

@@ -18,7 +18,9 @@ fn sleeper(world: &World, id: &str, lane: &str) {
 }
 
 fn caller(world: &World, id: &str, child: &str, more: &str) {
-    world.push(&format!("{{id: {id}, namespace: n, {more} tasks: [{{id: call, type: flow.Subflow, namespace: n, flowId: {child}}}]}}"));
+    world.push(&format!(
+        "{{id: {id}, namespace: n, {more} tasks: [{{id: call, type: flow.Subflow, namespace: n, flowId: {child}}}]}}"
+    ));
 }
 
 fn child_of(world: &World, parent: RunId) -> RunId {
@@ -115,7 +117,11 @@ fn a_newer_event_supersedes_those_that_wait_to_replace() {
     assert!(!world.status(old).is_ended());
     let newest = world.admit("parent", None, json!({}));
     world.run_down();
-    assert_eq!(world.status(middle.run.unwrap().id), Status::Cancelled, "an older event does not run after a newer one");
+    assert_eq!(
+        world.status(middle.run.unwrap().id),
+        Status::Cancelled,
+        "an older event does not run after a newer one"
+    );
     assert_eq!(world.status(newest.run.unwrap().id), Status::Completed);
 }
 
@@ -165,7 +171,11 @@ fn a_cancel_before_the_birth_is_heard_of_stops_everything() {
     let run = world.admit("f", Some("k"), json!({})).run.unwrap().id;
     let ticket = world.interrupt(run, Control::Cancel);
     world.run_down();
-    assert_eq!((world.status(run), world.calls.len()), (Status::Cancelled, 0), "nothing leaves without a durable intent");
+    assert_eq!(
+        (world.status(run), world.calls.len()),
+        (Status::Cancelled, 0),
+        "nothing leaves without a durable intent"
+    );
     assert_eq!(world.answers.remove(&ticket), Some(Ok(())));
 }
 
@@ -219,7 +229,12 @@ fn an_extended_quiet_period_does_not_end_early() {
 fn an_erased_run_is_not_run_again_without_its_values() {
     let mut world = World::new();
     world.push("{id: f, namespace: n, inputs: [{id: amount, type: INT}], tasks: [{id: post, type: http.Request, method: PUT, uri: 'http://x/pay/{{ inputs.amount }}'}]}");
-    world.answer = Box::new(|_, _| Outcome::FailedClean { code: "http_status", message: "no".into(), output: None, retryable: true });
+    world.answer = Box::new(|_, _| Outcome::FailedClean {
+        code: "http_status",
+        message: "no".into(),
+        output: None,
+        retryable: true,
+    });
     let run = world.admit("f", Some("k"), json!({"amount": 5})).run.unwrap().id;
     world.run_down();
     world.store.call(Work::EraseRun { workspace: world.workspace.clone(), run }).unwrap();
@@ -258,7 +273,11 @@ errors:
 "#,
     );
     world.answer = Box::new(|_, n| {
-        if n == 0 { Outcome::FailedClean { code: "http_status", message: "no".into(), output: None, retryable: true } } else { ok(json!({})) }
+        if n == 0 {
+            Outcome::FailedClean { code: "http_status", message: "no".into(), output: None, retryable: true }
+        } else {
+            ok(json!({}))
+        }
     });
     let run = start(&mut world, "f");
     assert_eq!(world.status(run), Status::Waiting);

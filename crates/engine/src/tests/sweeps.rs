@@ -55,7 +55,8 @@ fn settle_doubts(world: &mut World, what: &str) {
             return;
         }
         for run in held {
-            let verdict = Control::Verdict { step: None, verdict: VerdictKind::Done, result: Some(json!({"code": 200})) };
+            let verdict =
+                Control::Verdict { step: None, verdict: VerdictKind::Done, result: Some(json!({"code": 200})) };
             // A parent is held by a doubt of its child: the verdict is the child's.
             world.interrupt(run.id, verdict);
             world.run_down();
@@ -285,7 +286,9 @@ tasks:
   - {id: third, type: http.Request, method: POST, uri: "http://x/naked/third"}
 "#,
             );
-            world.answer = Box::new(|r, n| if r.config["uri"] == "http://x/second" && n == 0 { refused() } else { ok(json!({"code": 200})) });
+            world.answer = Box::new(|r, n| {
+                if r.config["uri"] == "http://x/second" && n == 0 { refused() } else { ok(json!({"code": 200})) }
+            });
             world
         },
         act: |world| {
@@ -424,7 +427,8 @@ finally:
   - {id: last, type: http.Request, method: POST, uri: "http://x/naked/last"}
 "#,
             );
-            world.answer = Box::new(|r, _| if r.config["uri"] == "http://x/bad" { refused() } else { ok(json!({"code": 200})) });
+            world.answer =
+                Box::new(|r, _| if r.config["uri"] == "http://x/bad" { refused() } else { ok(json!({"code": 200})) });
             world
         },
         act: |world| {

@@ -94,7 +94,13 @@ impl World {
             [("SECRET_TOKEN".to_owned(), "c2VjcmV0LWNhbmFyeQ==".to_owned())],
             entropy.clone(),
         );
-        let services = Arc::new(Services { store: dynamic.clone(), secrets, entropy, envs: Value::map(Default::default()), url: None });
+        let services = Arc::new(Services {
+            store: dynamic.clone(),
+            secrets,
+            entropy,
+            envs: Value::map(Default::default()),
+            url: None,
+        });
         let flows = Arc::new(Flows::new(dynamic));
         let driver = Driver::new(services.clone(), flows.clone(), Limits::default());
         World {
@@ -157,7 +163,9 @@ impl World {
     pub fn try_admit(&mut self, occurrence: Occurrence) -> Result<AdmitResult, AdmitError> {
         let now = self.store.now();
         let request = prepare(&self.services, occurrence, None, now)?;
-        let Done::Admitted(result) = self.store.call(Work::Admit(Box::new(request.clone())))? else { panic!("not an admission") };
+        let Done::Admitted(result) = self.store.call(Work::Admit(Box::new(request.clone())))? else {
+            panic!("not an admission")
+        };
         for run in &result.fenced {
             self.queue.push_back(Happened::Fenced(*run));
         }
@@ -165,7 +173,8 @@ impl World {
             self.queue.push_back(Happened::Wake { workspace: self.workspace.clone(), run: *run });
         }
         if let Some(row) = result.run.as_ref().filter(|r| result.created && r.active) {
-            let born = Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
+            let born =
+                Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
             self.queue.push_back(Happened::Born(Box::new(born)));
         }
         Ok(*result)

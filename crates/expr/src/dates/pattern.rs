@@ -24,24 +24,14 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] = [
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-];
+const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 pub(super) fn month_name(month: i8) -> &'static str {
     MONTHS[usize::try_from(month - 1).unwrap_or(0).min(11)]
 }
 
 pub(super) fn day_name(day: Weekday) -> &'static str {
-    DAYS[usize::try_from(day.to_monday_zero_offset())
-        .unwrap_or(0)
-        .min(6)]
+    DAYS[usize::try_from(day.to_monday_zero_offset()).unwrap_or(0).min(6)]
 }
 
 enum Item {
@@ -51,9 +41,7 @@ enum Item {
 
 fn items(pattern: &str) -> Result<Vec<Item>, EvalError> {
     if pattern.len() > PATTERN_MAX {
-        return Err(wrong(format!(
-            "a date pattern has at most {PATTERN_MAX} characters"
-        )));
+        return Err(wrong(format!("a date pattern has at most {PATTERN_MAX} characters")));
     }
     let mut out = Vec::new();
     let mut chars = pattern.chars().peekable();
@@ -122,52 +110,29 @@ fn field(zoned: &Zoned, letter: char, count: usize) -> Result<String, EvalError>
         'a' => if hour < 12 { "AM" } else { "PM" }.to_owned(),
         'm' => number(i64::from(zoned.minute())),
         's' => number(i64::from(zoned.second())),
-        'S' => format!("{:09}", zoned.subsec_nanosecond())
-            .chars()
-            .chain(std::iter::repeat('0'))
-            .take(count)
-            .collect(),
+        'S' => format!("{:09}", zoned.subsec_nanosecond()).chars().chain(std::iter::repeat('0')).take(count).collect(),
         'n' => number(i64::from(zoned.subsec_nanosecond())),
         'X' => offset(zoned.offset(), count, true),
         'x' => offset(zoned.offset(), count, false),
         'Z' if count < 4 => offset(zoned.offset(), 2, false),
         'Z' | 'O' => format!("GMT{}", offset(zoned.offset(), 3, false)),
-        'V' => zoned
-            .time_zone()
-            .iana_name()
-            .map_or_else(|| offset(zoned.offset(), 3, true), str::to_owned),
-        'z' => zoned
-            .time_zone()
-            .to_offset_info(zoned.timestamp())
-            .abbreviation()
-            .to_owned(),
+        'V' => zoned.time_zone().iana_name().map_or_else(|| offset(zoned.offset(), 3, true), str::to_owned),
+        'z' => zoned.time_zone().to_offset_info(zoned.timestamp()).abbreviation().to_owned(),
         'G' => if zoned.year() > 0 { "AD" } else { "BC" }.to_owned(),
         other => return Err(wrong(format!("`{other}` is not a letter of date patterns"))),
     })
 }
 
 fn year(year: i64, count: usize) -> String {
-    if count == 2 {
-        format!("{:02}", year.rem_euclid(100))
-    } else {
-        format!("{year:0count$}")
-    }
+    if count == 2 { format!("{:02}", year.rem_euclid(100)) } else { format!("{year:0count$}") }
 }
 
 fn name(full: &str, count: usize) -> String {
-    if count == 4 {
-        full.to_owned()
-    } else {
-        full.chars().take(if count > 4 { 1 } else { 3 }).collect()
-    }
+    if count == 4 { full.to_owned() } else { full.chars().take(if count > 4 { 1 } else { 3 }).collect() }
 }
 
 fn name_or_number(full: &str, number: i64, count: usize) -> String {
-    if count >= 3 {
-        name(full, count)
-    } else {
-        format!("{number:0count$}")
-    }
+    if count >= 3 { name(full, count) } else { format!("{number:0count$}") }
 }
 
 fn offset(offset: Offset, count: usize, zulu: bool) -> String {
@@ -196,11 +161,7 @@ pub(super) fn read_offset(text: &str) -> Option<Offset> {
         return None;
     }
     let (hours, minutes) = digits.split_at(digits.len().min(2));
-    let minutes: i32 = if minutes.is_empty() {
-        0
-    } else {
-        minutes.parse().ok()?
-    };
+    let minutes: i32 = if minutes.is_empty() { 0 } else { minutes.parse().ok()? };
     Offset::from_seconds(sign * (hours.parse::<i32>().ok()? * 3600 + minutes * 60)).ok()
 }
 
@@ -224,9 +185,7 @@ pub(super) fn parse(text: &str, pattern: &str, zone: &TimeZone) -> Result<Timest
     let items = items(pattern)?;
     for (index, item) in items.iter().enumerate() {
         match item {
-            Item::Literal(literal) => {
-                rest = rest.strip_prefix(literal.as_str()).ok_or_else(unreadable)?
-            }
+            Item::Literal(literal) => rest = rest.strip_prefix(literal.as_str()).ok_or_else(unreadable)?,
             Item::Field(letter, count) => {
                 let adjacent = matches!(items.get(index + 1), Some(Item::Field(..)));
                 rest = fields.read(rest, *letter, *count, adjacent)?;
@@ -240,35 +199,18 @@ pub(super) fn parse(text: &str, pattern: &str, zone: &TimeZone) -> Result<Timest
 }
 
 impl Fields {
-    fn read<'a>(
-        &mut self,
-        text: &'a str,
-        letter: char,
-        count: usize,
-        adjacent: bool,
-    ) -> Result<&'a str, EvalError> {
+    fn read<'a>(&mut self, text: &'a str, letter: char, count: usize, adjacent: bool) -> Result<&'a str, EvalError> {
         if let 'E' | 'X' | 'x' | 'Z' | 'a' | 'S' = letter {
             return self.read_special(text, letter);
         }
         if matches!(letter, 'M' | 'L') && count >= 3 {
-            let index = MONTHS
-                .iter()
-                .position(|month| starts_with(text, &month[..3]))
-                .ok_or_else(unreadable)?;
+            let index = MONTHS.iter().position(|month| starts_with(text, &month[..3])).ok_or_else(unreadable)?;
             self.month = Some(index as i64 + 1);
             let full = starts_with(text, MONTHS[index]);
             return Ok(&text[if full { MONTHS[index].len() } else { 3 }..]);
         }
-        let widest = if adjacent || count == 2 {
-            count.max(2)
-        } else {
-            10
-        };
-        let digits = text
-            .bytes()
-            .take(widest)
-            .take_while(u8::is_ascii_digit)
-            .count();
+        let widest = if adjacent || count == 2 { count.max(2) } else { 10 };
+        let digits = text.bytes().take(widest).take_while(u8::is_ascii_digit).count();
         let number: i64 = text[..digits].parse().map_err(|_| unreadable())?;
         match letter {
             'y' | 'u' => self.year = Some(if count == 2 { 2000 + number } else { number }),
@@ -280,9 +222,7 @@ impl Fields {
             's' => self.second = number,
             'n' => self.nanos = number,
             other => {
-                return Err(wrong(format!(
-                    "dates cannot be read with the pattern letter `{other}`"
-                )));
+                return Err(wrong(format!("dates cannot be read with the pattern letter `{other}`")));
             }
         }
         Ok(&text[digits..])
@@ -292,17 +232,11 @@ impl Fields {
         let end = match letter {
             'S' => {
                 let end = text.bytes().take_while(u8::is_ascii_digit).count();
-                let nanos: String = text[..end]
-                    .chars()
-                    .chain(std::iter::repeat('0'))
-                    .take(9)
-                    .collect();
+                let nanos: String = text[..end].chars().chain(std::iter::repeat('0')).take(9).collect();
                 self.nanos = nanos.parse().map_err(|_| unreadable())?;
                 end
             }
-            'E' => text
-                .find(|c: char| !c.is_alphabetic())
-                .unwrap_or(text.len()),
+            'E' => text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len()),
             'a' => {
                 self.afternoon = Some(starts_with(text, "pm"));
                 if starts_with(text, "am") || starts_with(text, "pm") {
@@ -316,9 +250,7 @@ impl Fields {
                 1
             }
             _ => {
-                let end = text
-                    .find(|c: char| !(c.is_ascii_digit() || "+-:".contains(c)))
-                    .unwrap_or(text.len());
+                let end = text.find(|c: char| !(c.is_ascii_digit() || "+-:".contains(c))).unwrap_or(text.len());
                 self.offset = Some(read_offset(&text[..end]).ok_or_else(unreadable)?);
                 end
             }
@@ -333,15 +265,9 @@ impl Fields {
             None => self.hour % 24,
         };
         let epoch = epoch_day(0);
-        let year = self.year.map_or(Ok(epoch.year()), |year| {
-            i16::try_from(year).map_err(|_| unreadable())
-        })?;
-        let mut date = Date::new(
-            year,
-            small(self.month.unwrap_or(1))?,
-            small(self.day.unwrap_or(1))?,
-        )
-        .map_err(|_| unreadable())?;
+        let year = self.year.map_or(Ok(epoch.year()), |year| i16::try_from(year).map_err(|_| unreadable()))?;
+        let mut date = Date::new(year, small(self.month.unwrap_or(1))?, small(self.day.unwrap_or(1))?)
+            .map_err(|_| unreadable())?;
         if let Some(day) = self.day_of_year {
             date = date
                 .with()
@@ -350,13 +276,8 @@ impl Fields {
                 .map_err(|_| unreadable())?;
         }
         let nanos = i32::try_from(self.nanos).map_err(|_| unreadable())?;
-        let time = Time::new(
-            small(hour)?,
-            small(self.minute)?,
-            small(self.second)?,
-            nanos,
-        )
-        .map_err(|_| unreadable())?;
+        let time =
+            Time::new(small(hour)?, small(self.minute)?, small(self.second)?, nanos).map_err(|_| unreadable())?;
         let local = DateTime::from_parts(date, time);
         match self.offset {
             Some(offset) => offset.to_timestamp(local).map_err(|_| unreadable()),
@@ -366,6 +287,5 @@ impl Fields {
 }
 
 fn starts_with(text: &str, prefix: &str) -> bool {
-    text.get(..prefix.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }

@@ -20,12 +20,9 @@ pub(super) fn apply(name: &str, input: &Value) -> Result<Value, EvalError> {
 }
 
 fn base64_decode(text: &str) -> Result<String, EvalError> {
-    let bytes = STANDARD
-        .decode(text.trim())
-        .or_else(|_| URL_SAFE.decode(text.trim()));
+    let bytes = STANDARD.decode(text.trim()).or_else(|_| URL_SAFE.decode(text.trim()));
     let bytes = bytes.map_err(|_| EvalError::new("filter", "the text is not base64"))?;
-    String::from_utf8(bytes)
-        .map_err(|_| EvalError::new("filter", "the decoded bytes are not UTF-8 text"))
+    String::from_utf8(bytes).map_err(|_| EvalError::new("filter", "the decoded bytes are not UTF-8 text"))
 }
 
 /// Form encoding as Java's `URLEncoder` does it: a space is `+`.
@@ -33,9 +30,7 @@ fn url_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'*' | b'_' => {
-                out.push(char::from(byte))
-            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'*' | b'_' => out.push(char::from(byte)),
             b' ' => out.push('+'),
             other => out.push_str(&format!("%{other:02X}")),
         }
@@ -51,10 +46,7 @@ fn url_decode(text: &str) -> Result<String, EvalError> {
         match byte {
             b'+' => out.push(b' '),
             b'%' => {
-                let digit = |byte: Option<u8>| {
-                    byte.and_then(|byte| char::from(byte).to_digit(16))
-                        .ok_or_else(wrong)
-                };
+                let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16)).ok_or_else(wrong);
                 let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
                 out.push((high * 16 + low) as u8);
             }

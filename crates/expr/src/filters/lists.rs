@@ -4,12 +4,7 @@ use crate::filters::Args;
 use crate::value::Value;
 use crate::{Budget, EvalError, budget as limits, ops};
 
-pub(super) fn apply(
-    name: &str,
-    input: &Value,
-    args: &Args,
-    budget: &mut Budget,
-) -> Result<Value, EvalError> {
+pub(super) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget) -> Result<Value, EvalError> {
     match name {
         "first" => Ok(end(input, name)?.0),
         "last" => Ok(end(input, name)?.1),
@@ -43,13 +38,8 @@ fn members(input: &Value, name: &str) -> Result<Vec<Value>, EvalError> {
 /// First and last member; of a text its first and last letter.
 fn end(input: &Value, name: &str) -> Result<(Value, Value), EvalError> {
     if let Value::Str(text) = input {
-        let letter = |letter: Option<char>| {
-            letter.map_or(Value::Null, |letter| Value::str(letter.to_string()))
-        };
-        return Ok((
-            letter(text.chars().next()),
-            letter(text.chars().next_back()),
-        ));
+        let letter = |letter: Option<char>| letter.map_or(Value::Null, |letter| Value::str(letter.to_string()));
+        return Ok((letter(text.chars().next()), letter(text.chars().next_back())));
     }
     let members = members(input, name)?;
     let pick = |member: Option<&Value>| member.cloned().unwrap_or(Value::Null);
@@ -69,31 +59,17 @@ fn length(input: &Value) -> Result<Value, EvalError> {
 
 fn keys(input: &Value) -> Result<Value, EvalError> {
     match input {
-        Value::Map(entries) | Value::HeaderMap(entries) => {
-            Ok(Value::list(entries.keys().map(Value::str).collect()))
-        }
-        Value::List(items) => Ok(Value::list(
-            (0..items.len())
-                .map(|index| Value::Int(index as i128))
-                .collect(),
-        )),
+        Value::Map(entries) | Value::HeaderMap(entries) => Ok(Value::list(entries.keys().map(Value::str).collect())),
+        Value::List(items) => Ok(Value::list((0..items.len()).map(|index| Value::Int(index as i128)).collect())),
         Value::Null => Ok(Value::list(Vec::new())),
         other => Err(wrong("keys", other)),
     }
 }
 
 fn chunk(input: &Value, args: &Args) -> Result<Value, EvalError> {
-    let size = args
-        .int(0, "size", "chunk")?
-        .and_then(|size| usize::try_from(size).ok())
-        .filter(|size| *size > 0);
+    let size = args.int(0, "size", "chunk")?.and_then(|size| usize::try_from(size).ok()).filter(|size| *size > 0);
     let size = size.ok_or_else(|| EvalError::type_error("`chunk` needs a size of at least 1"))?;
-    Ok(Value::list(
-        members(input, "chunk")?
-            .chunks(size)
-            .map(|chunk| Value::list(chunk.to_vec()))
-            .collect(),
-    ))
+    Ok(Value::list(members(input, "chunk")?.chunks(size).map(|chunk| Value::list(chunk.to_vec())).collect()))
 }
 
 /// One level of nested lists is dissolved; nulls vanish.
@@ -117,10 +93,7 @@ fn slice(input: &Value, args: &Args) -> Result<Value, EvalError> {
         None => default,
         Some(number) => usize::try_from(number).unwrap_or(0).min(length),
     };
-    let (from, to) = (
-        args.int(0, "fromIndex", "slice")?,
-        args.int(1, "toIndex", "slice")?,
-    );
+    let (from, to) = (args.int(0, "fromIndex", "slice")?, args.int(1, "toIndex", "slice")?);
     let cut = |length: usize| {
         let to = bound(to, length, length);
         (bound(from, 0, length).min(to), to)
@@ -165,11 +138,7 @@ fn sort(name: &str, input: &Value) -> Result<Value, EvalError> {
     }
     // Whole numbers beside floats compare as floats throughout: a mixed rule would be no total order.
     if items.iter().any(|item| matches!(item, Value::Float(_))) {
-        items.sort_by(|a, b| {
-            ops::float(a)
-                .unwrap_or(0.0)
-                .total_cmp(&ops::float(b).unwrap_or(0.0))
-        });
+        items.sort_by(|a, b| ops::float(a).unwrap_or(0.0).total_cmp(&ops::float(b).unwrap_or(0.0)));
     } else {
         items.sort_by(|a, b| ops::order(a, b).unwrap_or(std::cmp::Ordering::Equal));
     }
@@ -201,10 +170,7 @@ fn distinct(input: &Value, budget: &mut Budget) -> Result<Value, EvalError> {
 
 fn merge(input: &Value, args: &Args) -> Result<Value, EvalError> {
     match (input, args.required(0, "items", "merge")?) {
-        (
-            Value::Map(left) | Value::HeaderMap(left),
-            Value::Map(right) | Value::HeaderMap(right),
-        ) => {
+        (Value::Map(left) | Value::HeaderMap(left), Value::Map(right) | Value::HeaderMap(right)) => {
             let mut merged = (**left).clone();
             merged.extend(right.iter().map(|(key, item)| (key.clone(), item.clone())));
             Ok(Value::map(merged))

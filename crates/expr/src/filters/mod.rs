@@ -18,45 +18,23 @@ pub(crate) struct Args {
 impl Args {
     /// An argument by name, else by position.
     pub(crate) fn value(&self, position: usize, name: &str) -> Option<&Value> {
-        let named = self
-            .named
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value);
+        let named = self.named.iter().find(|(key, _)| key == name).map(|(_, value)| value);
         named.or_else(|| self.positional.get(position))
     }
 
-    pub(crate) fn required(
-        &self,
-        position: usize,
-        name: &str,
-        of: &str,
-    ) -> Result<&Value, EvalError> {
-        self.value(position, name)
-            .ok_or_else(|| EvalError::type_error(format!("`{of}` needs the argument `{name}`")))
+    pub(crate) fn required(&self, position: usize, name: &str, of: &str) -> Result<&Value, EvalError> {
+        self.value(position, name).ok_or_else(|| EvalError::type_error(format!("`{of}` needs the argument `{name}`")))
     }
 
     pub(crate) fn text(&self, position: usize, name: &str) -> Option<String> {
-        self.value(position, name)
-            .filter(|value| **value != Value::Null)
-            .map(Value::to_text)
+        self.value(position, name).filter(|value| **value != Value::Null).map(Value::to_text)
     }
 
-    pub(crate) fn required_text(
-        &self,
-        position: usize,
-        name: &str,
-        of: &str,
-    ) -> Result<String, EvalError> {
+    pub(crate) fn required_text(&self, position: usize, name: &str, of: &str) -> Result<String, EvalError> {
         Ok(self.required(position, name, of)?.to_text())
     }
 
-    pub(crate) fn int(
-        &self,
-        position: usize,
-        name: &str,
-        of: &str,
-    ) -> Result<Option<i64>, EvalError> {
+    pub(crate) fn int(&self, position: usize, name: &str, of: &str) -> Result<Option<i64>, EvalError> {
         let wrong = || EvalError::type_error(format!("`{name}` of `{of}` must be a whole number"));
         match self.value(position, name) {
             None | Some(Value::Null) => Ok(None),
@@ -67,27 +45,17 @@ impl Args {
     }
 
     pub(crate) fn is_tainted(&self) -> bool {
-        self.positional
-            .iter()
-            .chain(self.named.iter().map(|(_, value)| value))
-            .any(Value::is_tainted)
+        self.positional.iter().chain(self.named.iter().map(|(_, value)| value)).any(Value::is_tainted)
     }
 
     /// Whether an argument itself, rather than an item inside it, is a secret.
     pub(crate) fn is_tainted_scalar(&self) -> bool {
-        let mut all = self
-            .positional
-            .iter()
-            .chain(self.named.iter().map(|(_, value)| value));
+        let mut all = self.positional.iter().chain(self.named.iter().map(|(_, value)| value));
         all.any(|value| matches!(value, Value::Tainted(_)))
     }
 
     pub(crate) fn revealed(&self, scope: &dyn Scope) -> Result<Args, EvalError> {
-        let positional = self
-            .positional
-            .iter()
-            .map(|value| taint::reveal(value, scope))
-            .collect::<Result<_, _>>()?;
+        let positional = self.positional.iter().map(|value| taint::reveal(value, scope)).collect::<Result<_, _>>()?;
         let mut named = Vec::with_capacity(self.named.len());
         for (name, value) in &self.named {
             named.push((name.clone(), taint::reveal(value, scope)?));
@@ -102,44 +70,24 @@ pub(crate) fn keeps_items(name: &str, input: &Value) -> bool {
     container
         && matches!(
             name,
-            "first"
-                | "last"
-                | "values"
-                | "keys"
-                | "reverse"
-                | "length"
-                | "slice"
-                | "merge"
-                | "chunk"
-                | "flatten"
+            "first" | "last" | "values" | "keys" | "reverse" | "length" | "slice" | "merge" | "chunk" | "flatten"
         )
 }
 
-pub(crate) fn apply(
-    name: &str,
-    input: &Value,
-    args: &Args,
-    budget: &mut Budget,
-) -> Result<Value, EvalError> {
+pub(crate) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget) -> Result<Value, EvalError> {
     match name {
         "jq" => jq::run(&args.required_text(0, "expression", "jq")?, input, budget),
         "date" => dates::format_instant(&dates::read(input, args, 1)?, args, 0),
         "dateAdd" => dates::add(input, args),
-        "timestamp" | "timestampMilli" | "timestampMicro" | "timestampNano" => {
-            dates::timestamp(name, input, args)
-        }
+        "timestamp" | "timestampMilli" | "timestampMicro" | "timestampNano" => dates::timestamp(name, input, args),
         "toJson" | "json" | "toIon" => Ok(Value::str(json_text(input))),
         "yaml" => Ok(Value::str(yaml::emit(input))),
         "string" => Ok(Value::str(input.to_text())),
         "className" => Ok(Value::str(class_name(input))),
-        "first" | "last" | "length" | "keys" | "values" | "chunk" | "flatten" | "slice"
-        | "join" | "sort" | "rsort" | "reverse" | "distinct" | "merge" => {
-            lists::apply(name, input, args, budget)
-        }
+        "first" | "last" | "length" | "keys" | "values" | "chunk" | "flatten" | "slice" | "join" | "sort" | "rsort"
+        | "reverse" | "distinct" | "merge" => lists::apply(name, input, args, budget),
         "number" | "numberFormat" | "abs" => numbers::apply(name, input, args),
-        "base64encode" | "base64decode" | "urlencode" | "urldecode" | "sha256" | "sha512" => {
-            encode::apply(name, input)
-        }
+        "base64encode" | "base64decode" | "urlencode" | "urldecode" | "sha256" | "sha512" => encode::apply(name, input),
         _ => text::apply(name, input, args, budget),
     }
 }

@@ -19,10 +19,7 @@ fn abs(input: &Value) -> Result<Value, EvalError> {
     match input {
         Value::Int(number) => Ok(Value::Int(number.saturating_abs())),
         Value::Float(number) => Ok(Value::Float(number.abs())),
-        other => Err(EvalError::type_error(format!(
-            "filter `abs` cannot take {}",
-            other.kind()
-        ))),
+        other => Err(EvalError::type_error(format!("filter `abs` cannot take {}", other.kind()))),
     }
 }
 
@@ -31,20 +28,13 @@ fn number(input: &Value, args: &Args) -> Result<Value, EvalError> {
         Value::Int(_) | Value::Float(_) => input.clone(),
         Value::Str(text) => parse(text.trim())?,
         other => {
-            return Err(EvalError::type_error(format!(
-                "filter `number` cannot take {}",
-                other.kind()
-            )));
+            return Err(EvalError::type_error(format!("filter `number` cannot take {}", other.kind())));
         }
     };
     let kind = args.text(0, "type").map(|kind| kind.to_uppercase());
     Ok(match (kind.as_deref(), value) {
-        (Some("INT" | "LONG" | "BIGINTEGER"), Value::Float(number)) => {
-            Value::Int(number.trunc() as i128)
-        }
-        (Some("FLOAT" | "DOUBLE" | "BIGDECIMAL"), Value::Int(number)) => {
-            Value::Float(number as f64)
-        }
+        (Some("INT" | "LONG" | "BIGINTEGER"), Value::Float(number)) => Value::Int(number.trunc() as i128),
+        (Some("FLOAT" | "DOUBLE" | "BIGDECIMAL"), Value::Int(number)) => Value::Float(number as f64),
         (_, value) => value,
     })
 }
@@ -54,9 +44,7 @@ fn parse(text: &str) -> Result<Value, EvalError> {
         return Ok(Value::Int(whole));
     }
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number
-        .map(Value::Float)
-        .ok_or_else(|| EvalError::new("filter", format!("`{}` is not a number", short(text))))
+    number.map(Value::Float).ok_or_else(|| EvalError::new("filter", format!("`{}` is not a number", short(text))))
 }
 
 pub(super) fn short(text: &str) -> String {
@@ -65,20 +53,14 @@ pub(super) fn short(text: &str) -> String {
 
 /// The part of Java's `DecimalFormat` that people use: `#,##0.00`, a fixed prefix and suffix, `%`.
 fn number_format(input: &Value, args: &Args) -> Result<Value, EvalError> {
-    let pattern = args
-        .text(0, "format")
-        .unwrap_or_else(|| "#,##0.###".to_owned());
+    let pattern = args.text(0, "format").unwrap_or_else(|| "#,##0.###".to_owned());
     let value = crate::ops::float(&number(input, &Args::default())?).unwrap_or(0.0);
     let is_digit = |c: char| matches!(c, '#' | '0' | ',' | '.');
     let start = pattern.find(is_digit).unwrap_or(pattern.len());
     let end = pattern.rfind(is_digit).map_or(start, |last| last + 1);
     let (prefix, digits, suffix) = (&pattern[..start], &pattern[start..end], &pattern[end..]);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let value = if suffix.contains('%') {
-        value * 100.0
-    } else {
-        value
-    };
+    let value = if suffix.contains('%') { value * 100.0 } else { value };
     let text = format!("{:.*}", fraction.len().min(DECIMALS_MAX), value.abs());
     let (integer, decimals) = text.split_once('.').unwrap_or((&text, ""));
     let least = whole.matches('0').count().min(DECIMALS_MAX);
@@ -93,10 +75,7 @@ fn number_format(input: &Value, args: &Args) -> Result<Value, EvalError> {
     let kept = decimals.trim_end_matches('0').len().max(required);
     let point = if kept > 0 { "." } else { "" };
     let sign = if value < 0.0 { "-" } else { "" };
-    Ok(Value::str(format!(
-        "{sign}{prefix}{integer}{point}{}{suffix}",
-        &decimals[..kept]
-    )))
+    Ok(Value::str(format!("{sign}{prefix}{integer}{point}{}{suffix}", &decimals[..kept])))
 }
 
 fn grouped(digits: &str, size: usize) -> String {

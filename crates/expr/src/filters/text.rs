@@ -4,12 +4,7 @@ use crate::filters::Args;
 use crate::value::Value;
 use crate::{Budget, EvalError, budget as limits, ops};
 
-pub(super) fn apply(
-    name: &str,
-    input: &Value,
-    args: &Args,
-    budget: &mut Budget,
-) -> Result<Value, EvalError> {
+pub(super) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget) -> Result<Value, EvalError> {
     let text = input.to_text();
     let text = text.as_str();
     let out = match name {
@@ -22,14 +17,10 @@ pub(super) fn apply(
         "abbreviate" => abbreviate(text, args)?,
         "split" => return split(text, args, budget),
         "startsWith" => {
-            return Ok(Value::Bool(
-                text.starts_with(&args.required_text(0, "value", name)?),
-            ));
+            return Ok(Value::Bool(text.starts_with(&args.required_text(0, "value", name)?)));
         }
         "endsWith" => {
-            return Ok(Value::Bool(
-                text.ends_with(&args.required_text(0, "value", name)?),
-            ));
+            return Ok(Value::Bool(text.ends_with(&args.required_text(0, "value", name)?)));
         }
         "replace" => replace(text, args, budget)?,
         "escapeChar" => escape_char(text, args)?,
@@ -39,10 +30,7 @@ pub(super) fn apply(
             substring(name, text, &args.required_text(0, "separator", name)?).to_owned()
         }
         _ => {
-            return Err(EvalError::new(
-                "filter",
-                format!("filter `{name}` is not available"),
-            ));
+            return Err(EvalError::new("filter", format!("filter `{name}` is not available")));
         }
     };
     Ok(Value::str(out))
@@ -50,9 +38,7 @@ pub(super) fn apply(
 
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn title(text: &str) -> String {
@@ -75,9 +61,7 @@ fn slug(text: &str) -> String {
     for letter in text.chars().flat_map(char::to_lowercase) {
         match unaccented(letter) {
             plain if plain.is_ascii_alphanumeric() => out.push(plain),
-            dash if (dash.is_whitespace() || matches!(dash, '-' | '_')) && !out.ends_with('-') => {
-                out.push('-')
-            }
+            dash if (dash.is_whitespace() || matches!(dash, '-' | '_')) && !out.ends_with('-') => out.push('-'),
             _ => {}
         }
     }
@@ -108,10 +92,7 @@ fn abbreviate(text: &str, args: &Args) -> Result<String, EvalError> {
     if text.chars().count() <= length {
         return Ok(text.to_owned());
     }
-    let kept = text
-        .chars()
-        .take(length.saturating_sub(3))
-        .collect::<String>();
+    let kept = text.chars().take(length.saturating_sub(3)).collect::<String>();
     Ok(kept + &"..."[..length.min(3)])
 }
 
@@ -121,11 +102,8 @@ fn split(text: &str, args: &Args, budget: &mut Budget) -> Result<Value, EvalErro
     let delimiter = args.required_text(0, "delimiter", "split")?;
     let limit = args.int(1, "limit", "split")?.unwrap_or(0);
     let regex = ops::regex(&delimiter).or_else(|_| ops::regex(&regex::escape(&delimiter)))?;
-    let mut pieces: Vec<&str> = if limit > 0 {
-        regex.splitn(text, limit as usize).collect()
-    } else {
-        regex.split(text).collect()
-    };
+    let mut pieces: Vec<&str> =
+        if limit > 0 { regex.splitn(text, limit as usize).collect() } else { regex.split(text).collect() };
     if delimiter.is_empty() && pieces.first() == Some(&"") {
         pieces.remove(0);
     }
@@ -139,9 +117,7 @@ fn split(text: &str, args: &Args, budget: &mut Budget) -> Result<Value, EvalErro
 /// `replace({'a': 'b'})`, in the order of the map; `regexp=true` reads the keys as regular expressions.
 fn replace(text: &str, args: &Args, budget: &mut Budget) -> Result<String, EvalError> {
     let Value::Map(pairs) = args.required(0, "replace_pairs", "replace")? else {
-        return Err(EvalError::type_error(
-            "`replace` needs a map such as `{'old': 'new'}`",
-        ));
+        return Err(EvalError::type_error("`replace` needs a map such as `{'old': 'new'}`"));
     };
     let regexp = args.value(1, "regexp").is_some_and(ops::truthy);
     let mut out = text.to_owned();
@@ -152,19 +128,9 @@ fn replace(text: &str, args: &Args, budget: &mut Budget) -> Result<String, EvalE
     Ok(out)
 }
 
-fn replace_one(
-    text: &str,
-    old: &str,
-    new: &str,
-    regexp: bool,
-    budget: &mut Budget,
-) -> Result<String, EvalError> {
+fn replace_one(text: &str, old: &str, new: &str, regexp: bool, budget: &mut Budget) -> Result<String, EvalError> {
     limits::spend(budget, if regexp { 20 } else { 1 })?;
-    let regex = ops::regex(&if regexp {
-        old.to_owned()
-    } else {
-        regex::escape(old)
-    })?;
+    let regex = ops::regex(&if regexp { old.to_owned() } else { regex::escape(old) })?;
     let mut out = String::new();
     let mut from = 0;
     for found in regex.captures_iter(text) {
@@ -189,40 +155,27 @@ fn escape_char(text: &str, args: &Args) -> Result<String, EvalError> {
         "single" => Ok(text.replace('\'', "\\'")),
         "double" => Ok(text.replace('"', "\\\"")),
         "shell" => Ok(text.replace('\'', "'\\''")),
-        _ => Err(EvalError::type_error(
-            "`escapeChar` takes `single`, `double` or `shell`",
-        )),
+        _ => Err(EvalError::type_error("`escapeChar` takes `single`, `double` or `shell`")),
     }
 }
 
 /// `indent` leaves the first line alone; `nindent` starts a new line and indents all.
 fn indent(text: &str, args: &Args, leading: bool, budget: &Budget) -> Result<String, EvalError> {
     let amount = args.int(0, "amount", "indent")?.unwrap_or(0);
-    let amount = usize::try_from(amount)
-        .map_err(|_| EvalError::type_error("`indent` needs an amount of 0 or more"))?;
+    let amount = usize::try_from(amount).map_err(|_| EvalError::type_error("`indent` needs an amount of 0 or more"))?;
     let prefix = args.text(1, "prefix").unwrap_or_else(|| " ".to_owned());
     let lines = text.matches('\n').count() + 2;
-    let added = amount
-        .checked_mul(prefix.len())
-        .and_then(|width| width.checked_mul(lines));
+    let added = amount.checked_mul(prefix.len()).and_then(|width| width.checked_mul(lines));
     if added.is_none_or(|added| added > budget.output_bytes) {
         return Err(limits::too_large());
     }
     let break_ = format!("\n{}", prefix.repeat(amount));
     let indented = text.replace('\n', &break_);
-    Ok(if leading {
-        break_ + &indented
-    } else {
-        indented
-    })
+    Ok(if leading { break_ + &indented } else { indented })
 }
 
 fn substring<'a>(name: &str, text: &'a str, separator: &str) -> &'a str {
-    let split = if name.ends_with("Last") {
-        text.rsplit_once(separator)
-    } else {
-        text.split_once(separator)
-    };
+    let split = if name.ends_with("Last") { text.rsplit_once(separator) } else { text.split_once(separator) };
     match (split, name.starts_with("substringBefore")) {
         (Some((before, _)), true) => before,
         (Some((_, after)), false) => after,

@@ -7,8 +7,8 @@ use super::eval::{Env, Interpreter, Out, Outcome, Raise, fail};
 use super::order::{index, members, order, text, truthy};
 use super::paths::{delete_all, get, keys};
 use super::values::{
-    entry, flattened, format, from_entries, holds, join, length, list, number, positions, rounded,
-    to_number, transpose, trimmed, type_name,
+    entry, flattened, format, from_entries, holds, join, length, list, number, positions, rounded, to_number,
+    transpose, trimmed, type_name,
 };
 use super::{JqTerm, refused};
 use crate::ops;
@@ -59,9 +59,7 @@ fn input_cost(input: &Value) -> u64 {
 }
 
 pub(super) fn unknown<T>(name: &str) -> Outcome<T> {
-    Err(Raise::Stop(refused(&format!(
-        "the function `{name}` is not supported"
-    ))))
+    Err(Raise::Stop(refused(&format!("the function `{name}` is not supported"))))
 }
 
 /// Functions of no argument with any number of outputs.
@@ -137,16 +135,8 @@ fn plain(jq: &mut Interpreter, name: &str, input: &Value) -> Outcome<Option<Valu
             items.dedup_by(|a, b| order(a, b).is_eq());
             Value::list(items)
         }
-        "min" => list(input)?
-            .iter()
-            .min_by(|a, b| order(a, b))
-            .cloned()
-            .unwrap_or(Value::Null),
-        "max" => list(input)?
-            .iter()
-            .max_by(|a, b| order(a, b))
-            .cloned()
-            .unwrap_or(Value::Null),
+        "min" => list(input)?.iter().min_by(|a, b| order(a, b)).cloned().unwrap_or(Value::Null),
+        "max" => list(input)?.iter().max_by(|a, b| order(a, b)).cloned().unwrap_or(Value::Null),
         "reverse" => match input {
             Value::Str(text) => Value::str(text.chars().rev().collect::<String>()),
             Value::Null => Value::list(Vec::new()),
@@ -173,12 +163,7 @@ fn plain(jq: &mut Interpreter, name: &str, input: &Value) -> Outcome<Option<Valu
         "trim" => Value::str(text(input)?.trim()),
         "ltrim" => Value::str(text(input)?.trim_start()),
         "rtrim" => Value::str(text(input)?.trim_end()),
-        "to_entries" => Value::list(
-            keys(input)
-                .into_iter()
-                .map(|key| entry(input, key))
-                .collect::<Outcome<_>>()?,
-        ),
+        "to_entries" => Value::list(keys(input).into_iter().map(|key| entry(input, key)).collect::<Outcome<_>>()?),
         "from_entries" => from_entries(input)?,
         "transpose" => transpose(jq, input)?,
         name if name.starts_with('@') => Value::str(format(name, input)?),
@@ -187,14 +172,7 @@ fn plain(jq: &mut Interpreter, name: &str, input: &Value) -> Outcome<Option<Valu
 }
 
 /// Functions whose argument is a filter run on each member.
-fn one(
-    jq: &mut Interpreter,
-    name: &str,
-    term: &JqTerm,
-    input: &Value,
-    env: Option<&Env>,
-    out: Out,
-) -> Outcome<()> {
+fn one(jq: &mut Interpreter, name: &str, term: &JqTerm, input: &Value, env: Option<&Env>, out: Out) -> Outcome<()> {
     match name {
         "select" => {
             for holds in jq.all(term, input, env)? {
@@ -227,16 +205,10 @@ fn one(
             for item in members(input) {
                 jq.eval(term, &item, env, &mut holds)?;
             }
-            let result = if name == "any" {
-                holds.iter().any(truthy)
-            } else {
-                holds.iter().all(truthy)
-            };
+            let result = if name == "any" { holds.iter().any(truthy) } else { holds.iter().all(truthy) };
             push(jq, Value::Bool(result), out)
         }
-        "sort_by" | "group_by" | "unique_by" | "min_by" | "max_by" => {
-            by_key(jq, name, term, input, env, out)
-        }
+        "sort_by" | "group_by" | "unique_by" | "min_by" | "max_by" => by_key(jq, name, term, input, env, out),
         "first" => {
             out.extend(jq.all(term, input, env)?.into_iter().next());
             Ok(())
@@ -280,13 +252,7 @@ fn push(jq: &mut Interpreter, value: Value, out: Out) -> Outcome<()> {
     Ok(())
 }
 
-fn map_values(
-    jq: &mut Interpreter,
-    term: &JqTerm,
-    input: &Value,
-    env: Option<&Env>,
-    out: Out,
-) -> Outcome<()> {
+fn map_values(jq: &mut Interpreter, term: &JqTerm, input: &Value, env: Option<&Env>, out: Out) -> Outcome<()> {
     let value = match input {
         Value::Map(entries) | Value::HeaderMap(entries) => {
             let mut map = IndexMap::new();
@@ -308,32 +274,18 @@ fn map_values(
     push(jq, value, out)
 }
 
-fn by_key(
-    jq: &mut Interpreter,
-    name: &str,
-    term: &JqTerm,
-    input: &Value,
-    env: Option<&Env>,
-    out: Out,
-) -> Outcome<()> {
+fn by_key(jq: &mut Interpreter, name: &str, term: &JqTerm, input: &Value, env: Option<&Env>, out: Out) -> Outcome<()> {
     let mut keyed = Vec::new();
     for item in list(input)? {
         let key = Value::list(jq.all(term, item, env)?);
         keyed.push((key, item.clone()));
     }
     keyed.sort_by(|a, b| order(&a.0, &b.0));
-    let items =
-        |keyed: Vec<(Value, Value)>| Value::list(keyed.into_iter().map(|(_, item)| item).collect());
+    let items = |keyed: Vec<(Value, Value)>| Value::list(keyed.into_iter().map(|(_, item)| item).collect());
     let value = match name {
         "sort_by" => items(keyed),
-        "min_by" => keyed
-            .into_iter()
-            .next()
-            .map_or(Value::Null, |(_, item)| item),
-        "max_by" => keyed
-            .into_iter()
-            .next_back()
-            .map_or(Value::Null, |(_, item)| item),
+        "min_by" => keyed.into_iter().next().map_or(Value::Null, |(_, item)| item),
+        "max_by" => keyed.into_iter().next_back().map_or(Value::Null, |(_, item)| item),
         "unique_by" => {
             keyed.dedup_by(|a, b| order(&a.0, &b.0).is_eq());
             items(keyed)
@@ -347,29 +299,15 @@ fn by_key(
 }
 
 /// Functions whose argument is a value.
-fn with_value(
-    jq: &mut Interpreter,
-    name: &str,
-    argument: &Value,
-    input: &Value,
-    out: Out,
-) -> Outcome<()> {
+fn with_value(jq: &mut Interpreter, name: &str, argument: &Value, input: &Value, out: Out) -> Outcome<()> {
     let value = match name {
         "error" => return Err(Raise::Error(argument.clone())),
         "range" => return range(jq, &Value::Int(0), argument, &Value::Int(1), out),
         "has" => match (input, argument) {
-            (Value::Map(_) | Value::HeaderMap(_), Value::Str(key)) => {
-                Value::Bool(input.get(key).is_some())
-            }
-            (Value::List(items), Value::Int(at)) => {
-                Value::Bool((0..items.len() as i128).contains(at))
-            }
+            (Value::Map(_) | Value::HeaderMap(_), Value::Str(key)) => Value::Bool(input.get(key).is_some()),
+            (Value::List(items), Value::Int(at)) => Value::Bool((0..items.len() as i128).contains(at)),
             _ => {
-                return fail(format!(
-                    "cannot ask {} for {}",
-                    input.kind(),
-                    argument.kind()
-                ));
+                return fail(format!("cannot ask {} for {}", input.kind(), argument.kind()));
             }
         },
         "in" => return with_value(jq, "has", input, argument, out),
@@ -379,20 +317,12 @@ fn with_value(
         "endswith" => Value::Bool(text(input)?.ends_with(text(argument)?)),
         "ltrimstr" => trimmed(input, argument, |text, part| text.strip_prefix(part)),
         "rtrimstr" => trimmed(input, argument, |text, part| text.strip_suffix(part)),
-        "split" => Value::list(
-            text(input)?
-                .split(text(argument)?)
-                .map(Value::str)
-                .collect(),
-        ),
+        "split" => Value::list(text(input)?.split(text(argument)?).map(Value::str).collect()),
         "join" => join(jq, input, text(argument)?)?,
         "flatten" => match argument {
             Value::Int(levels) => Value::list(flattened(jq, list(input)?, *levels)?),
             other => {
-                return fail(format!(
-                    "flatten needs a whole number, found {}",
-                    other.kind()
-                ));
+                return fail(format!("flatten needs a whole number, found {}", other.kind()));
             }
         },
         "test" => {
@@ -420,11 +350,7 @@ fn range(jq: &mut Interpreter, from: &Value, to: &Value, by: &Value, out: Out) -
     }
     while if by > 0.0 { at < to } else { at > to } {
         jq.spend(1)?;
-        out.push(if at.fract() == 0.0 {
-            Value::Int(at as i128)
-        } else {
-            Value::Float(at)
-        });
+        out.push(if at.fract() == 0.0 { Value::Int(at as i128) } else { Value::Float(at) });
         at += by;
     }
     Ok(())
@@ -487,28 +413,15 @@ fn two(
 
 fn with_flags(pattern: &str, flags: &Value) -> Outcome<String> {
     let insensitive = matches!(flags, Value::Str(flags) if flags.contains('i'));
-    Ok(if insensitive {
-        format!("(?i){pattern}")
-    } else {
-        pattern.to_owned()
-    })
+    Ok(if insensitive { format!("(?i){pattern}") } else { pattern.to_owned() })
 }
 
-fn substitute(
-    jq: &mut Interpreter,
-    name: &str,
-    input: &Value,
-    pattern: &Value,
-    new: &Value,
-) -> Outcome<Value> {
+fn substitute(jq: &mut Interpreter, name: &str, input: &Value, pattern: &Value, new: &Value) -> Outcome<Value> {
     jq.spend(50)?;
     let (whole, new, regex) = (text(input)?, text(new)?, ops::regex(text(pattern)?)?);
     let mut out = String::new();
     let mut from = 0;
-    for found in regex
-        .find_iter(whole)
-        .take(if name == "sub" { 1 } else { usize::MAX })
-    {
+    for found in regex.find_iter(whole).take(if name == "sub" { 1 } else { usize::MAX }) {
         out.push_str(&whole[from..found.start()]);
         out.push_str(new);
         from = found.end();

@@ -56,24 +56,13 @@ impl Interpreter<'_> {
     }
 
     /// All outputs of a term; an error drops them.
-    pub(super) fn all(
-        &mut self,
-        term: &JqTerm,
-        input: &Value,
-        env: Option<&Env>,
-    ) -> Outcome<Vec<Value>> {
+    pub(super) fn all(&mut self, term: &JqTerm, input: &Value, env: Option<&Env>) -> Outcome<Vec<Value>> {
         let mut out = Vec::new();
         self.eval(term, input, env, &mut out)?;
         Ok(out)
     }
 
-    pub(super) fn eval(
-        &mut self,
-        term: &JqTerm,
-        input: &Value,
-        env: Option<&Env>,
-        out: Out,
-    ) -> Outcome<()> {
+    pub(super) fn eval(&mut self, term: &JqTerm, input: &Value, env: Option<&Env>, out: Out) -> Outcome<()> {
         use jaq_core::load::parse::Term::*;
         self.spend(1)?;
         match term {
@@ -99,9 +88,7 @@ impl Interpreter<'_> {
             Call(name, args) => return builtins::call(self, name, args, input, env, out),
             Path(head, path) => return self.path_from(head, &path.0, input, env, out),
             Def(..) | Label(..) | Break(_) => {
-                return Err(Raise::Stop(refused(
-                    "`def`, `label` and `break` are not supported",
-                )));
+                return Err(Raise::Stop(refused("`def`, `label` and `break` are not supported")));
             }
         }
         Ok(())
@@ -113,13 +100,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    fn negated(
-        &mut self,
-        inner: &JqTerm,
-        input: &Value,
-        env: Option<&Env>,
-        out: Out,
-    ) -> Outcome<()> {
+    fn negated(&mut self, inner: &JqTerm, input: &Value, env: Option<&Env>, out: Out) -> Outcome<()> {
         for value in self.all(inner, input, env)? {
             out.push(ops::sign(crate::ast::UnaryOp::Minus, &value)?);
         }
@@ -223,12 +204,8 @@ impl Interpreter<'_> {
             let mut next = Vec::new();
             for key_value in self.all(key, input, env)? {
                 let (name, values) = match (value, key) {
-                    (Some(value), _) => {
-                        (text(&key_value)?.to_owned(), self.all(value, input, env)?)
-                    }
-                    (None, JqTerm::Var(variable)) => {
-                        (variable.trim_start_matches('$').to_owned(), vec![key_value])
-                    }
+                    (Some(value), _) => (text(&key_value)?.to_owned(), self.all(value, input, env)?),
+                    (None, JqTerm::Var(variable)) => (variable.trim_start_matches('$').to_owned(), vec![key_value]),
                     (None, _) => {
                         let name = text(&key_value)?.to_owned();
                         let member = index(input, &key_value)?;
@@ -295,11 +272,7 @@ impl Interpreter<'_> {
                 let Pattern::Var(name) = pattern else {
                     return fail("only plain variables can be bound here");
                 };
-                let bound = Env {
-                    name,
-                    value: item,
-                    outer: env,
-                };
+                let bound = Env { name, value: item, outer: env };
                 let Some(next) = self.all(update, &state, Some(&bound))?.pop() else {
                     state = Value::Null;
                     continue;
@@ -336,12 +309,10 @@ impl Interpreter<'_> {
             BinaryOp::Alt => self.alternative(left, right, input, env, out),
             BinaryOp::And => self.logic(false, left, right, input, env, out),
             BinaryOp::Or => self.logic(true, left, right, input, env, out),
-            BinaryOp::Math(op) => self.pairs(left, right, input, env, out, &|this, a, b| {
-                this.math(*op, a, b)
-            }),
-            BinaryOp::Cmp(op) => self.pairs(left, right, input, env, out, &|_, a, b| {
-                Ok(Value::Bool(compare(*op, a, b)))
-            }),
+            BinaryOp::Math(op) => self.pairs(left, right, input, env, out, &|this, a, b| this.math(*op, a, b)),
+            BinaryOp::Cmp(op) => {
+                self.pairs(left, right, input, env, out, &|_, a, b| Ok(Value::Bool(compare(*op, a, b))))
+            }
             BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateMath(_) | BinaryOp::UpdateAlt => {
                 self.update(left, op, right, input, env, out)
             }
@@ -362,16 +333,7 @@ impl Interpreter<'_> {
         for value in &values {
             match pattern {
                 None => self.eval(right, value, env, out)?,
-                Some(Pattern::Var(name)) => self.eval(
-                    right,
-                    input,
-                    Some(&Env {
-                        name,
-                        value,
-                        outer: env,
-                    }),
-                    out,
-                )?,
+                Some(Pattern::Var(name)) => self.eval(right, input, Some(&Env { name, value, outer: env }), out)?,
                 Some(_) => return fail("only plain variables can be bound here"),
             }
         }
@@ -412,11 +374,7 @@ impl Interpreter<'_> {
             if truthy(&value) == decides {
                 out.push(Value::Bool(decides));
             } else {
-                out.extend(
-                    self.all(right, input, env)?
-                        .iter()
-                        .map(|value| Value::Bool(truthy(value))),
-                );
+                out.extend(self.all(right, input, env)?.iter().map(|value| Value::Bool(truthy(value))));
             }
         }
         Ok(())
@@ -445,8 +403,7 @@ impl Interpreter<'_> {
 
     pub(super) fn math(&mut self, op: Math, left: &Value, right: &Value) -> Outcome<Value> {
         use crate::ast::BinaryOp as Op;
-        if left.weight().saturating_add(right.weight()) > 4 * self.budget.output_bytes.max(1 << 20)
-        {
+        if left.weight().saturating_add(right.weight()) > 4 * self.budget.output_bytes.max(1 << 20) {
             return Err(Raise::Stop(crate::budget::too_large()));
         }
         let op = match (op, left, right) {
@@ -467,17 +424,11 @@ impl Interpreter<'_> {
             (Math::Div, Value::Str(a), Value::Str(b)) => {
                 return Ok(Value::list(a.split(&**b).map(Value::str).collect()));
             }
-            (Math::Div, Value::Int(a), Value::Int(b))
-                if a.checked_rem(*b).is_some_and(|rest| rest != 0) =>
-            {
+            (Math::Div, Value::Int(a), Value::Int(b)) if a.checked_rem(*b).is_some_and(|rest| rest != 0) => {
                 return Ok(Value::Float(*a as f64 / *b as f64));
             }
             (Math::Add, ..) if ops::float(left).and(ops::float(right)).is_none() => {
-                return fail(format!(
-                    "{} and {} cannot be added",
-                    left.kind(),
-                    right.kind()
-                ));
+                return fail(format!("{} and {} cannot be added", left.kind(), right.kind()));
             }
             (Math::Add, ..) => Op::Add,
             (Math::Sub, ..) => Op::Subtract,
@@ -515,23 +466,13 @@ impl Interpreter<'_> {
         }
     }
 
-    fn part(
-        &mut self,
-        value: &Value,
-        part: &Part<JqTerm>,
-        input: &Value,
-        env: Option<&Env>,
-    ) -> Outcome<Vec<Value>> {
+    fn part(&mut self, value: &Value, part: &Part<JqTerm>, input: &Value, env: Option<&Env>) -> Outcome<Vec<Value>> {
         match part {
             Part::Range(None, None) => match value {
                 Value::List(_) | Value::Map(_) | Value::HeaderMap(_) => Ok(members(value)),
                 other => fail(format!("cannot iterate over {}", other.kind())),
             },
-            Part::Index(key) => self
-                .all(key, input, env)?
-                .iter()
-                .map(|key| index(value, key))
-                .collect(),
+            Part::Index(key) => self.all(key, input, env)?.iter().map(|key| index(value, key)).collect(),
             Part::Range(from, to) => {
                 let from = self.bound(from.as_ref(), input, env)?;
                 let to = self.bound(to.as_ref(), input, env)?;
@@ -540,20 +481,12 @@ impl Interpreter<'_> {
         }
     }
 
-    fn bound(
-        &mut self,
-        term: Option<&JqTerm>,
-        input: &Value,
-        env: Option<&Env>,
-    ) -> Outcome<Option<i128>> {
+    fn bound(&mut self, term: Option<&JqTerm>, input: &Value, env: Option<&Env>) -> Outcome<Option<i128>> {
         let Some(term) = term else { return Ok(None) };
         match self.all(term, input, env)?.first() {
             Some(Value::Int(number)) => Ok(Some(*number)),
             Some(Value::Null) | None => Ok(None),
-            Some(other) => fail(format!(
-                "a slice needs whole numbers, found {}",
-                other.kind()
-            )),
+            Some(other) => fail(format!("a slice needs whole numbers, found {}", other.kind())),
         }
     }
 }

@@ -41,9 +41,7 @@ pub(crate) fn run(program: &str, input: &Value, budget: &mut Budget) -> Result<V
 fn run_on(program: &str, input: &Value, budget: &mut Budget) -> Result<Value, EvalError> {
     crate::budget::spend(budget, 10 + program.len() as u64 / 16)?;
     let tokens = tokens(program)?;
-    let term = Parser::new(&tokens)
-        .parse(Parser::term)
-        .map_err(|_| refused("the program is not valid jq"))?;
+    let term = Parser::new(&tokens).parse(Parser::term).map_err(|_| refused("the program is not valid jq"))?;
     let mut out = Vec::new();
     match (Interpreter { budget }).eval(&term, input, None, &mut out) {
         Ok(()) => Ok(Value::list(out)),
@@ -60,22 +58,14 @@ fn refused(message: &str) -> EvalError {
 }
 
 fn tokens(program: &str) -> Result<Vec<Token<&str>>, EvalError> {
-    let brackets = program
-        .bytes()
-        .filter(|byte| matches!(byte, b'(' | b'[' | b'{'))
-        .count();
+    let brackets = program.bytes().filter(|byte| matches!(byte, b'(' | b'[' | b'{')).count();
     if program.len() > PROGRAM_BYTES_MAX || brackets > BRACKETS_MAX {
         return Err(refused("the program is too long"));
     }
-    let tokens = Lexer::new(program)
-        .lex()
-        .map_err(|_| refused("the program is not valid jq"))?;
+    let tokens = Lexer::new(program).lex().map_err(|_| refused("the program is not valid jq"))?;
     let mut shape = Shape::default();
     shape.measure(&tokens, 0);
-    if shape.depth > BRACKET_DEPTH_MAX
-        || shape.prefixes > PREFIXES_MAX
-        || shape.operators > OPERATORS_MAX
-    {
+    if shape.depth > BRACKET_DEPTH_MAX || shape.prefixes > PREFIXES_MAX || shape.operators > OPERATORS_MAX {
         return Err(refused("the program nests too deep"));
     }
     Ok(tokens)
@@ -103,13 +93,9 @@ impl Shape {
                     }
                 }
                 _ => match *text {
-                    "-" | "def" | "if" | "try" | "catch" | "label" | "reduce" | "foreach"
-                    | "as" => self.prefixes += 1,
+                    "-" | "def" | "if" | "try" | "catch" | "label" | "reduce" | "foreach" | "as" => self.prefixes += 1,
                     "?" | "," | "|" | "and" | "or" => self.operators += 1,
-                    symbol
-                        if symbol
-                            .starts_with(['+', '*', '/', '%', '=', '<', '>', '!', '|', '-']) =>
-                    {
+                    symbol if symbol.starts_with(['+', '*', '/', '%', '=', '<', '>', '!', '|', '-']) => {
                         self.operators += 1
                     }
                     _ => {}

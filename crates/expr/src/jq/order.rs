@@ -14,9 +14,7 @@ pub(super) fn literal(text: &str) -> Outcome<Value> {
         return Ok(Value::Int(whole));
     }
     match text.parse::<f64>() {
-        Ok(number) if number.fract() == 0.0 && number.abs() < 1e18 => {
-            Ok(Value::Int(number as i128))
-        }
+        Ok(number) if number.fract() == 0.0 && number.abs() < 1e18 => Ok(Value::Int(number as i128)),
         Ok(number) if number.is_finite() => Ok(Value::Float(number)),
         _ => fail("a number is out of range"),
     }
@@ -45,19 +43,10 @@ pub(super) fn members(value: &Value) -> Vec<Value> {
 pub(super) fn index(value: &Value, key: &Value) -> Outcome<Value> {
     match (value, key) {
         (Value::Null, Value::Str(_) | Value::Int(_) | Value::Null) => Ok(Value::Null),
-        (Value::Map(_) | Value::HeaderMap(_), Value::Str(name)) => {
-            Ok(value.get(name).unwrap_or(Value::Null))
-        }
+        (Value::Map(_) | Value::HeaderMap(_), Value::Str(name)) => Ok(value.get(name).unwrap_or(Value::Null)),
         (Value::List(items), Value::Int(position)) => {
-            let position = if *position < 0 {
-                position + items.len() as i128
-            } else {
-                *position
-            };
-            Ok(usize::try_from(position)
-                .ok()
-                .and_then(|position| items.get(position).cloned())
-                .unwrap_or(Value::Null))
+            let position = if *position < 0 { position + items.len() as i128 } else { *position };
+            Ok(usize::try_from(position).ok().and_then(|position| items.get(position).cloned()).unwrap_or(Value::Null))
         }
         (value, key) => fail(format!("cannot index {} with {}", value.kind(), key.kind())),
     }
@@ -65,14 +54,8 @@ pub(super) fn index(value: &Value, key: &Value) -> Outcome<Value> {
 
 pub(super) fn slice(value: &Value, from: Option<i128>, to: Option<i128>) -> Outcome<Value> {
     let cut = |length: usize| {
-        let place = |bound: i128| {
-            (if bound < 0 {
-                bound + length as i128
-            } else {
-                bound
-            })
-            .clamp(0, length as i128) as usize
-        };
+        let place =
+            |bound: i128| (if bound < 0 { bound + length as i128 } else { bound }).clamp(0, length as i128) as usize;
         let (from, to) = (from.map_or(0, place), to.map_or(length, place));
         from.min(to)..to
     };
@@ -81,9 +64,7 @@ pub(super) fn slice(value: &Value, from: Option<i128>, to: Option<i128>) -> Outc
         Value::List(items) => Ok(Value::list(items[cut(items.len())].to_vec())),
         Value::Str(text) => {
             let letters: Vec<char> = text.chars().collect();
-            Ok(Value::str(
-                letters[cut(letters.len())].iter().collect::<String>(),
-            ))
+            Ok(Value::str(letters[cut(letters.len())].iter().collect::<String>()))
         }
         other => fail(format!("cannot slice {}", other.kind())),
     }
@@ -112,34 +93,22 @@ pub(super) fn order(left: &Value, right: &Value) -> Ordering {
         Value::Map(_) | Value::HeaderMap(_) => 6,
     };
     let sorted = |entries: &IndexMap<String, Value>| {
-        let mut pairs: Vec<(String, Value)> = entries
-            .iter()
-            .map(|(key, item)| (key.clone(), item.clone()))
-            .collect();
+        let mut pairs: Vec<(String, Value)> = entries.iter().map(|(key, item)| (key.clone(), item.clone())).collect();
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.into_iter().unzip::<String, Value, Vec<_>, Vec<_>>()
     };
-    rank(left)
-        .cmp(&rank(right))
-        .then_with(|| match (left, right) {
-            (Value::Str(a), Value::Str(b)) => a.cmp(b),
-            (Value::List(a), Value::List(b)) => order_lists(a, b),
-            (Value::Map(a) | Value::HeaderMap(a), Value::Map(b) | Value::HeaderMap(b)) => {
-                let ((keys, values), (other_keys, other_values)) = (sorted(a), sorted(b));
-                keys.cmp(&other_keys)
-                    .then_with(|| order_lists(&values, &other_values))
-            }
-            _ => ops::float(left)
-                .unwrap_or(0.0)
-                .total_cmp(&ops::float(right).unwrap_or(0.0)),
-        })
+    rank(left).cmp(&rank(right)).then_with(|| match (left, right) {
+        (Value::Str(a), Value::Str(b)) => a.cmp(b),
+        (Value::List(a), Value::List(b)) => order_lists(a, b),
+        (Value::Map(a) | Value::HeaderMap(a), Value::Map(b) | Value::HeaderMap(b)) => {
+            let ((keys, values), (other_keys, other_values)) = (sorted(a), sorted(b));
+            keys.cmp(&other_keys).then_with(|| order_lists(&values, &other_values))
+        }
+        _ => ops::float(left).unwrap_or(0.0).total_cmp(&ops::float(right).unwrap_or(0.0)),
+    })
 }
 
 fn order_lists(left: &[Value], right: &[Value]) -> Ordering {
-    let different = left
-        .iter()
-        .zip(right)
-        .map(|(a, b)| order(a, b))
-        .find(|ordering| ordering.is_ne());
+    let different = left.iter().zip(right).map(|(a, b)| order(a, b)).find(|ordering| ordering.is_ne());
     different.unwrap_or_else(|| left.len().cmp(&right.len()))
 }

@@ -12,12 +12,7 @@ pub(super) type Place = Vec<Value>;
 
 impl Interpreter<'_> {
     /// The places a path expression names inside `input`.
-    pub(super) fn places(
-        &mut self,
-        term: &JqTerm,
-        input: &Value,
-        env: Option<&Env>,
-    ) -> Outcome<Vec<Place>> {
+    pub(super) fn places(&mut self, term: &JqTerm, input: &Value, env: Option<&Env>) -> Outcome<Vec<Place>> {
         self.spend(1)?;
         match term {
             JqTerm::Id => Ok(vec![Vec::new()]),
@@ -59,23 +54,13 @@ impl Interpreter<'_> {
                     return fail("select needs a condition");
                 };
                 let holds = self.all(condition, input, env)?;
-                Ok(holds
-                    .iter()
-                    .filter(|value| truthy(value))
-                    .map(|_| Vec::new())
-                    .collect())
+                Ok(holds.iter().filter(|value| truthy(value)).map(|_| Vec::new()).collect())
             }
             _ => fail("this is not a path"),
         }
     }
 
-    fn keys_of(
-        &mut self,
-        value: &Value,
-        part: &Part<JqTerm>,
-        input: &Value,
-        env: Option<&Env>,
-    ) -> Outcome<Vec<Value>> {
+    fn keys_of(&mut self, value: &Value, part: &Part<JqTerm>, input: &Value, env: Option<&Env>) -> Outcome<Vec<Value>> {
         match part {
             Part::Index(key) => self.all(key, input, env),
             Part::Range(None, None) => Ok(keys(value)),
@@ -107,11 +92,7 @@ impl Interpreter<'_> {
     ) -> Outcome<()> {
         let places = self.places(left, input, env)?;
         // `=` and its arithmetic kin evaluate their right side on the whole input, `|=` on each place.
-        let rights = if matches!(op, BinaryOp::Update) {
-            vec![Value::Null]
-        } else {
-            self.all(right, input, env)?
-        };
+        let rights = if matches!(op, BinaryOp::Update) { vec![Value::Null] } else { self.all(right, input, env)? };
         for outer in &rights {
             let mut result = input.clone();
             for place in &places {
@@ -151,16 +132,8 @@ impl Interpreter<'_> {
                 Ok(Value::map(map))
             }
             (Value::List(_) | Value::Null, Value::Int(position)) => {
-                let mut list = if let Value::List(items) = value {
-                    items.to_vec()
-                } else {
-                    Vec::new()
-                };
-                let position = if *position < 0 {
-                    position + list.len() as i128
-                } else {
-                    *position
-                };
+                let mut list = if let Value::List(items) = value { items.to_vec() } else { Vec::new() };
+                let position = if *position < 0 { position + list.len() as i128 } else { *position };
                 let Ok(position) = usize::try_from(position) else {
                     return fail("a position lies before the list");
                 };
@@ -179,9 +152,7 @@ impl Interpreter<'_> {
 /// Deletes places, later ones first so that positions stay right.
 pub(super) fn delete_all(value: &Value, mut places: Vec<Place>) -> Value {
     places.sort_by(|a, b| super::order::order(&Value::list(b.clone()), &Value::list(a.clone())));
-    places
-        .iter()
-        .fold(value.clone(), |value, place| delete(&value, place))
+    places.iter().fold(value.clone(), |value, place| delete(&value, place))
 }
 
 fn delete(value: &Value, place: &[Value]) -> Value {
@@ -198,15 +169,8 @@ fn delete(value: &Value, place: &[Value]) -> Value {
         }
         (Value::List(items), [Value::Int(position), rest @ ..]) => {
             let mut list = items.to_vec();
-            let position = if *position < 0 {
-                position + list.len() as i128
-            } else {
-                *position
-            };
-            match usize::try_from(position)
-                .ok()
-                .filter(|position| *position < list.len())
-            {
+            let position = if *position < 0 { position + list.len() as i128 } else { *position };
+            match usize::try_from(position).ok().filter(|position| *position < list.len()) {
                 Some(position) if rest.is_empty() => drop(list.remove(position)),
                 Some(position) => list[position] = delete(&list[position], rest),
                 None => {}
@@ -219,9 +183,7 @@ fn delete(value: &Value, place: &[Value]) -> Value {
 
 pub(super) fn keys(value: &Value) -> Vec<Value> {
     match value {
-        Value::List(items) => (0..items.len())
-            .map(|position| Value::Int(position as i128))
-            .collect(),
+        Value::List(items) => (0..items.len()).map(|position| Value::Int(position as i128)).collect(),
         Value::Map(entries) | Value::HeaderMap(entries) => entries.keys().map(Value::str).collect(),
         _ => Vec::new(),
     }

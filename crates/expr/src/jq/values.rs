@@ -28,10 +28,7 @@ pub(super) fn length(input: &Value) -> Outcome<Value> {
 }
 
 pub(super) fn number(input: &Value) -> Outcome<f64> {
-    ops::float(input).map_or_else(
-        || fail(format!("expected a number, found {}", input.kind())),
-        Ok,
-    )
+    ops::float(input).map_or_else(|| fail(format!("expected a number, found {}", input.kind())), Ok)
 }
 
 pub(super) fn rounded(input: &Value, round: fn(f64) -> f64) -> Outcome<Value> {
@@ -64,10 +61,7 @@ pub(super) fn type_name(input: &Value) -> &'static str {
 
 pub(super) fn entry(input: &Value, key: Value) -> Outcome<Value> {
     let value = index(input, &key)?;
-    Ok(Value::map(IndexMap::from([
-        ("key".to_owned(), key),
-        ("value".to_owned(), value),
-    ])))
+    Ok(Value::map(IndexMap::from([("key".to_owned(), key), ("value".to_owned(), value)])))
 }
 
 pub(super) fn from_entries(input: &Value) -> Outcome<Value> {
@@ -75,10 +69,7 @@ pub(super) fn from_entries(input: &Value) -> Outcome<Value> {
     for item in members(input) {
         let pick = |names: &[&str]| names.iter().find_map(|name| item.get(name));
         let key = pick(&["key", "k", "name", "Name", "Key", "K"]).unwrap_or(Value::Null);
-        map.insert(
-            format("@text", &key)?,
-            pick(&["value", "v", "Value", "V"]).unwrap_or(Value::Null),
-        );
+        map.insert(format("@text", &key)?, pick(&["value", "v", "Value", "V"]).unwrap_or(Value::Null));
     }
     Ok(Value::map(map))
 }
@@ -87,23 +78,11 @@ pub(super) fn transpose(jq: &mut Interpreter, input: &Value) -> Outcome<Value> {
     let rows = list(input)?;
     let width = rows.iter().map(|row| members(row).len()).max().unwrap_or(0);
     jq.spend((width * rows.len()) as u64)?;
-    let column = |at: usize| {
-        rows.iter()
-            .map(|row| index(row, &Value::Int(at as i128)))
-            .collect::<Outcome<Vec<_>>>()
-    };
-    Ok(Value::list(
-        (0..width)
-            .map(|at| column(at).map(Value::list))
-            .collect::<Outcome<_>>()?,
-    ))
+    let column = |at: usize| rows.iter().map(|row| index(row, &Value::Int(at as i128))).collect::<Outcome<Vec<_>>>();
+    Ok(Value::list((0..width).map(|at| column(at).map(Value::list)).collect::<Outcome<_>>()?))
 }
 
-pub(super) fn flattened(
-    jq: &mut Interpreter,
-    items: &[Value],
-    levels: i128,
-) -> Outcome<Vec<Value>> {
+pub(super) fn flattened(jq: &mut Interpreter, items: &[Value], levels: i128) -> Outcome<Vec<Value>> {
     let mut out = Vec::new();
     for item in items {
         jq.spend(1)?;
@@ -118,18 +97,10 @@ pub(super) fn flattened(
 /// `@text` and its kin.
 pub(super) fn format(name: &str, value: &Value) -> Outcome<String> {
     let plain = || {
-        if let Value::Str(text) = value {
-            text.to_string()
-        } else {
-            value.to_masked_json().to_string()
-        }
+        if let Value::Str(text) = value { text.to_string() } else { value.to_masked_json().to_string() }
     };
     let row = |separator: &str, cell: &dyn Fn(&Value) -> String| {
-        Ok(list(value)?
-            .iter()
-            .map(cell)
-            .collect::<Vec<_>>()
-            .join(separator))
+        Ok(list(value)?.iter().map(cell).collect::<Vec<_>>().join(separator))
     };
     match name {
         "@text" => Ok(plain()),
@@ -144,21 +115,13 @@ pub(super) fn format(name: &str, value: &Value) -> Outcome<String> {
             Value::Str(text) => format!("\"{}\"", text.replace('"', "\"\"")),
             other => other.to_text(),
         }),
-        "@tsv" => row("\t", &|cell| {
-            cell.to_text()
-                .replace('\\', "\\\\")
-                .replace('\t', "\\t")
-                .replace('\n', "\\n")
-        }),
+        "@tsv" => row("\t", &|cell| cell.to_text().replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n")),
         "@sh" => Ok(match value {
             Value::Str(text) => format!("'{}'", text.replace('\'', "'\\''")),
             other => other.to_text(),
         }),
         "@html" => {
-            let escaped = plain()
-                .replace('&', "&amp;")
-                .replace('<', "&lt;")
-                .replace('>', "&gt;");
+            let escaped = plain().replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             Ok(escaped.replace('\'', "&#39;").replace('"', "&quot;"))
         }
         _ => super::builtins::unknown(name),
@@ -167,22 +130,14 @@ pub(super) fn format(name: &str, value: &Value) -> Outcome<String> {
 
 fn uri_byte(byte: u8) -> String {
     match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-            char::from(byte).to_string()
-        }
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
         other => format!("%{other:02X}"),
     }
 }
 
-pub(super) fn trimmed<'a>(
-    input: &'a Value,
-    part: &'a Value,
-    cut: fn(&'a str, &'a str) -> Option<&'a str>,
-) -> Value {
+pub(super) fn trimmed<'a>(input: &'a Value, part: &'a Value, cut: fn(&'a str, &'a str) -> Option<&'a str>) -> Value {
     match (input, part) {
-        (Value::Str(text), Value::Str(part)) => {
-            cut(text, part).map_or_else(|| input.clone(), Value::str)
-        }
+        (Value::Str(text), Value::Str(part)) => cut(text, part).map_or_else(|| input.clone(), Value::str),
         _ => input.clone(),
     }
 }
@@ -240,16 +195,10 @@ pub(super) fn positions(name: &str, input: &Value, wanted: &Value) -> Outcome<Va
                 bytes = at;
                 Value::Int(letters)
             };
-            whole
-                .match_indices(&**part)
-                .map(|(at, _)| position(at))
-                .collect()
+            whole.match_indices(&**part).map(|(at, _)| position(at)).collect()
         }
         (Value::List(items), wanted) => {
-            let same = items
-                .iter()
-                .enumerate()
-                .filter(|(_, item)| ops::equal(item, wanted));
+            let same = items.iter().enumerate().filter(|(_, item)| ops::equal(item, wanted));
             same.map(|(at, _)| Value::Int(at as i128)).collect()
         }
         _ => Vec::new(),

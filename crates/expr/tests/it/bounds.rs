@@ -10,15 +10,9 @@ fn code(source: &str) -> &'static str {
 
 #[test]
 fn loops_run_out_of_fuel() {
-    assert_eq!(
-        code("{% for a in 1..1000 %}{% for b in 1..1000 %}{{ a }}{% endfor %}{% endfor %}"),
-        "fuel"
-    );
+    assert_eq!(code("{% for a in 1..1000 %}{% for b in 1..1000 %}{{ a }}{% endfor %}{% endfor %}"), "fuel");
     assert_eq!(code("{{ range(1, 100000000) }}"), "fuel");
-    assert_eq!(
-        code("{{ 1..170141183460469231731687303715884105727 }}"),
-        "fuel"
-    );
+    assert_eq!(code("{{ 1..170141183460469231731687303715884105727 }}"), "fuel");
     assert_eq!(code("{{ 1 | jq('[range(1e12)]') }}"), "fuel");
     assert_eq!(code("{{ 1 | jq('[range(1e12)|select(false)]') }}"), "fuel");
 }
@@ -26,45 +20,27 @@ fn loops_run_out_of_fuel() {
 #[test]
 fn text_and_values_are_bounded() {
     let doubling = |body: &str| {
-        format!(
-            "{{% set x = 'abcdefgh' %}}{{% for i in 1..60 %}}{body}{{% endfor %}}{{{{ x | length }}}}"
-        )
+        format!("{{% set x = 'abcdefgh' %}}{{% for i in 1..60 %}}{body}{{% endfor %}}{{{{ x | length }}}}")
     };
     assert_eq!(code(&doubling("{% set x = x ~ x %}")), "output_limit");
     assert_eq!(code(&doubling("{% set x = x + x %}")), "output_limit");
     assert!(["output_limit", "fuel"].contains(&code(&doubling("{% set x = [x, x] %}"))));
-    assert!(["output_limit", "fuel"].contains(&code(
-        "{% set x = [1] %}{% for i in 1..60 %}{% set x = x + x %}{% endfor %}"
-    )));
-    assert!(["output_limit", "fuel"].contains(&code(
-        "{% set x = [1] %}{% for i in 1..60 %}{% set x = x | merge(x) %}{% endfor %}"
-    )));
-    assert_eq!(
-        code("{% set x = 1 %}{% for i in 1..500 %}{% set x = [x] %}{% endfor %}"),
-        "depth"
+    assert!(
+        ["output_limit", "fuel"]
+            .contains(&code("{% set x = [1] %}{% for i in 1..60 %}{% set x = x + x %}{% endfor %}"))
     );
-    assert_eq!(
-        code("{% set x = [1] %}{% for i in 1..500 %}{% set x = x | chunk(1) %}{% endfor %}"),
-        "depth"
+    assert!(
+        ["output_limit", "fuel"]
+            .contains(&code("{% set x = [1] %}{% for i in 1..60 %}{% set x = x | merge(x) %}{% endfor %}"))
     );
+    assert_eq!(code("{% set x = 1 %}{% for i in 1..500 %}{% set x = [x] %}{% endfor %}"), "depth");
+    assert_eq!(code("{% set x = [1] %}{% for i in 1..500 %}{% set x = x | chunk(1) %}{% endfor %}"), "depth");
     assert_eq!(code("{{ 'a' | indent(9999999999, 'x') }}"), "output_limit");
-    assert!(["output_limit", "fuel"].contains(&code(
-        "{{ ['a'] | jq('reduce range(60) as $i (.; . + .)') }}"
-    )));
-    assert!(["output_limit", "fuel"].contains(&code(
-        "{{ ['a'] | jq('reduce range(60) as $i (.; [., .])') }}"
-    )));
-    let mut small = Budget {
-        output_bytes: 10,
-        ..Budget::default()
-    };
+    assert!(["output_limit", "fuel"].contains(&code("{{ ['a'] | jq('reduce range(60) as $i (.; . + .)') }}")));
+    assert!(["output_limit", "fuel"].contains(&code("{{ ['a'] | jq('reduce range(60) as $i (.; [., .])') }}")));
+    let mut small = Budget { output_bytes: 10, ..Budget::default() };
     let long = Template::parse("0123456789{{ 'a' }}").unwrap();
-    assert_eq!(
-        render(&long, &Fixed::default(), &mut small)
-            .unwrap_err()
-            .code,
-        "output_limit"
-    );
+    assert_eq!(render(&long, &Fixed::default(), &mut small).unwrap_err().code, "output_limit");
 }
 
 #[test]
@@ -85,11 +61,7 @@ fn deep_text_is_refused_and_long_text_is_not() {
             let error = Template::parse(&source).expect_err(open);
             assert!(error.offset + error.len <= source.len(), "{error:?}");
         }
-        let nested = format!(
-            "{}{}",
-            "{% if true %}".repeat(depth),
-            "{% endif %}".repeat(depth)
-        );
+        let nested = format!("{}{}", "{% if true %}".repeat(depth), "{% endif %}".repeat(depth));
         assert!(Template::parse(&nested).is_err());
     }
     assert!(Template::parse(&format!("{{{{ 1{} }}}}", "+1".repeat(100_000))).is_err());
@@ -118,11 +90,7 @@ fn the_deepest_text_fits_the_stack() {
     let jq = format!("{{{{ 1 | jq('{}1{}') }}}}", "[".repeat(24), "]".repeat(24));
     assert!(eval(&jq).is_ok());
     for program in ["(", "[", "-", "try ", "if ", "{a:", ".[", "reduce "] {
-        assert_eq!(
-            code(&format!("{{{{ 1 | jq('{}') }}}}", program.repeat(2_000))),
-            "filter",
-            "{program}"
-        );
+        assert_eq!(code(&format!("{{{{ 1 | jq('{}') }}}}", program.repeat(2_000))), "filter", "{program}");
     }
     let pipes = format!("{{{{ 1 | jq('.{}') }}}}", " | .".repeat(120));
     assert_eq!(eval(&pipes).unwrap().to_text(), "[1]");
@@ -207,29 +175,18 @@ fn piece() -> impl Strategy<Value = String> {
         "\n",
         "'",
     ];
-    prop_oneof![
-        proptest::sample::select(fixed.to_vec()).prop_map(str::to_owned),
-        "[ -~]{1,3}",
-        "\\PC{1,2}"
-    ]
+    prop_oneof![proptest::sample::select(fixed.to_vec()).prop_map(str::to_owned), "[ -~]{1,3}", "\\PC{1,2}"]
 }
 
 fn attempt(source: &str) {
     match Template::parse(source) {
         Err(error) => {
-            assert!(
-                error.offset + error.len <= source.len(),
-                "{source}: {error:?}"
-            );
+            assert!(error.offset + error.len <= source.len(), "{source}: {error:?}");
         }
         Ok(template) => {
             template.references();
             for fuel in [50, 20_000] {
-                let mut budget = Budget {
-                    fuel,
-                    output_bytes: 4_096,
-                    depth: 8,
-                };
+                let mut budget = Budget { fuel, output_bytes: 4_096, depth: 8 };
                 if let Ok(value) = render_typed(&template, &Fixed::default(), &mut budget) {
                     assert!(!value.to_text().contains("hunter2"), "{source}");
                 }

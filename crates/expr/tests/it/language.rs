@@ -84,10 +84,7 @@ fn missing_and_null() {
     ]);
     let error = eval("line one\n{{ inputs.nope }}").unwrap_err();
     assert_eq!(error.line, 2);
-    assert_eq!(
-        error.message,
-        "Unable to find `nope` used in the expression `line one\n{{ inputs.nope }}` at line 2"
-    );
+    assert_eq!(error.message, "Unable to find `nope` used in the expression `line one\n{{ inputs.nope }}` at line 2");
 }
 
 #[test]
@@ -110,39 +107,24 @@ fn tests_and_access() {
 #[test]
 fn tags_and_white_space() {
     check_text(&[
-        (
-            "{% if inputs.count > 5 %}a{% elseif inputs.count == 3 %}b{% else %}c{% endif %}",
-            "b",
-        ),
+        ("{% if inputs.count > 5 %}a{% elseif inputs.count == 3 %}b{% else %}c{% endif %}", "b"),
         (
             "{% for x in inputs.list %}{{ loop.index }}{{ loop.first }}{{ x }}{% if not loop.last %},{% endif %}{% endfor %}",
             "0true3,1false1,2false2",
         ),
         ("{% for x in [] %}x{% else %}none{% endfor %}", "none"),
         ("{% for e in inputs.map %}{{ e.key }};{% endfor %}", "b;a;"),
-        (
-            "{% set a = 1 %}{% for x in [1,2] %}{% set a = a + x %}{% endfor %}{{ a }}",
-            "4",
-        ),
-        (
-            "{% raw %}{{ x }} {% if %}{% endraw %}!",
-            "{{ x }} {% if %}!",
-        ),
+        ("{% set a = 1 %}{% for x in [1,2] %}{% set a = a + x %}{% endfor %}{{ a }}", "4"),
+        ("{% raw %}{{ x }} {% if %}{% endraw %}!", "{{ x }} {% if %}!"),
         ("a {{- ' b ' -}} c", "a b c"),
         ("a {%- if true -%} b {%- endif %} c", "ab c"),
         ("a{# no {{ x }} #}b", "ab"),
         ("{% filter upper | trim %} x{{ 'y' }} {% endfilter %}", "XY"),
         ("no braces } }} {", "no braces } }} {"),
-        (
-            "{\"a\": {\"b\": \"{{ inputs.name }}\"}}",
-            "{\"a\": {\"b\": \"Ada\"}}",
-        ),
+        ("{\"a\": {\"b\": \"{{ inputs.name }}\"}}", "{\"a\": {\"b\": \"Ada\"}}"),
         ("{{ {'a': {'b': 1}}}}", "{\"a\":{\"b\":1}}"),
         ("", ""),
-        (
-            "{{ inputs.ratio }} {{ inputs.flag }} {{ inputs.none }}",
-            "1.5 true ",
-        ),
+        ("{{ inputs.ratio }} {{ inputs.flag }} {{ inputs.none }}", "1.5 true "),
     ]);
 }
 
@@ -160,10 +142,7 @@ fn variables_are_rendered_once() {
         ("render(inputs.evil)", "{{ secret('T') }}"),
         ("inputs.evil", "{{ secret('T') }}"),
     ]);
-    check(&[
-        ("vars.broken ?? 'd'", "d"),
-        ("vars.broken is defined", "false"),
-    ]);
+    check(&[("vars.broken ?? 'd'", "d"), ("vars.broken is defined", "false")]);
     fails(&[("vars.loop", "depth"), ("vars.broken", "missing_variable")]);
     assert!(!eval("{{ vars.note }}").unwrap().is_tainted());
 }
@@ -171,23 +150,14 @@ fn variables_are_rendered_once() {
 #[test]
 fn typed_rendering() {
     assert_eq!(typed("{{ inputs.count }}").unwrap(), Value::Int(3));
-    assert_eq!(
-        typed("{{ vars.typed }}").unwrap(),
-        Value::from_json(&json!([3, 1, 2]))
-    );
+    assert_eq!(typed("{{ vars.typed }}").unwrap(), Value::from_json(&json!([3, 1, 2])));
     assert_eq!(typed("{{ inputs.count }} ").unwrap(), Value::str("3 "));
     let tree = json!({"a-{{ inputs.name }}": ["{{ inputs.count }}", 1, null], "b": "x"});
     let scope = crate::scope::Fixed::default();
     let rendered = render_json(&tree, &scope, &mut Budget::default(), true).unwrap();
-    assert_eq!(
-        rendered.to_plain_json().unwrap(),
-        json!({"a-Ada": [3, 1, null], "b": "x"})
-    );
+    assert_eq!(rendered.to_plain_json().unwrap(), json!({"a-Ada": [3, 1, null], "b": "x"}));
     let text = render_json(&tree, &scope, &mut Budget::default(), false).unwrap();
-    assert_eq!(
-        text.to_plain_json().unwrap(),
-        json!({"a-Ada": ["3", 1, null], "b": "x"})
-    );
+    assert_eq!(text.to_plain_json().unwrap(), json!({"a-Ada": ["3", 1, null], "b": "x"}));
 }
 
 #[test]
@@ -196,10 +166,7 @@ fn syntax_errors_have_spans_and_hints() {
     let unknown = error("ab {{ 'x' | uper }}");
     assert_eq!((unknown.offset, unknown.len), (12, 4));
     assert_eq!(unknown.hint.as_deref(), Some("did you mean `upper`?"));
-    assert_eq!(
-        error("{{ secrt('A') }}").hint.as_deref(),
-        Some("did you mean `secret`?")
-    );
+    assert_eq!(error("{{ secrt('A') }}").hint.as_deref(), Some("did you mean `secret`?"));
     for source in [
         "{{ a",
         "{% if a %}",
@@ -222,15 +189,8 @@ fn syntax_errors_have_spans_and_hints() {
         "{{ 'é' é? }}",
     ] {
         let error = error(source);
-        assert!(
-            error.offset + error.len <= source.len(),
-            "{source}: {error:?}"
-        );
-        assert!(
-            source.is_char_boundary(error.offset)
-                && source.is_char_boundary(error.offset + error.len),
-            "{source}"
-        );
+        assert!(error.offset + error.len <= source.len(), "{source}: {error:?}");
+        assert!(source.is_char_boundary(error.offset) && source.is_char_boundary(error.offset + error.len), "{source}");
     }
 }
 
@@ -241,35 +201,15 @@ fn references_are_found() {
     )
     .unwrap();
     let found = template.references();
-    assert_eq!(
-        found.roots.iter().map(String::as_str).collect::<Vec<_>>(),
-        ["inputs", "outputs", "vars"]
-    );
-    assert_eq!(
-        found.outputs.iter().map(String::as_str).collect::<Vec<_>>(),
-        ["a", "b-c"]
-    );
+    assert_eq!(found.roots.iter().map(String::as_str).collect::<Vec<_>>(), ["inputs", "outputs", "vars"]);
+    assert_eq!(found.outputs.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b-c"]);
     assert!(!found.outputs_dynamic);
     assert_eq!(found.functions.len(), 1);
     assert_eq!(found.filters.iter().next().unwrap().0, "upper");
-    for source in [
-        "{{ outputs }}",
-        "{{ outputs[inputs.x].y }}",
-        "{{ outputs | keys }}",
-    ] {
-        assert!(
-            Template::parse(source)
-                .unwrap()
-                .references()
-                .outputs_dynamic,
-            "{source}"
-        );
+    for source in ["{{ outputs }}", "{{ outputs[inputs.x].y }}", "{{ outputs | keys }}"] {
+        assert!(Template::parse(source).unwrap().references().outputs_dynamic, "{source}");
     }
-    assert!(
-        Template::parse("{% raw %}{{ x }}{% endraw %}")
-            .unwrap()
-            .is_static()
-    );
+    assert!(Template::parse("{% raw %}{{ x }}{% endraw %}").unwrap().is_static());
 }
 
 #[test]

@@ -2,9 +2,7 @@
 
 use std::cell::Cell;
 
-use semel_expr::{
-    Budget, EvalError, Part, Scope, SecretRef, Template, Value, render, render_typed,
-};
+use semel_expr::{Budget, EvalError, Part, Scope, SecretRef, Template, Value, render, render_typed};
 use serde_json::json;
 
 pub const SECRET: &str = "hunter2-SECRET";
@@ -15,25 +13,19 @@ pub struct Fixed {
 }
 
 pub fn rot(text: &str) -> String {
-    text.chars()
-        .rev()
-        .map(|c| char::from_u32(u32::from(c) + 1).unwrap_or(c))
-        .collect()
+    text.chars().rev().map(|c| char::from_u32(u32::from(c) + 1).unwrap_or(c)).collect()
 }
 
 pub fn unrot(text: &str) -> String {
-    text.chars()
-        .rev()
-        .map(|c| char::from_u32(u32::from(c) - 1).unwrap_or(c))
-        .collect()
+    text.chars().rev().map(|c| char::from_u32(u32::from(c) - 1).unwrap_or(c)).collect()
 }
 
 pub fn reveal(part: &Part) -> Result<String, String> {
     match part {
         Part::Text(text) => Ok(text.clone()),
-        Part::Secret(reference) if reference.name == "JSON" => Ok(format!(
-            r#"{{"user":"{SECRET}","port":8080,"nested":["{SECRET}"]}}"#
-        )),
+        Part::Secret(reference) if reference.name == "JSON" => {
+            Ok(format!(r#"{{"user":"{SECRET}","port":8080,"nested":["{SECRET}"]}}"#))
+        }
         Part::Secret(reference) if reference.name == "NUMBER" => Ok("42".to_owned()),
         Part::Secret(_) => Ok(SECRET.to_owned()),
         Part::Sealed(sealed) => Ok(unrot(sealed)),
@@ -51,14 +43,9 @@ impl Scope for Fixed {
                 json!({"step": {"value": "v", "body": "{\"id\": 7}"}, "my-step": {"value": "w"}})
             }
             "trigger" => {
-                let headers = [("idempotency-KEY".to_owned(), Value::str("k1"))]
-                    .into_iter()
-                    .collect();
+                let headers = [("idempotency-KEY".to_owned(), Value::str("k1"))].into_iter().collect();
                 let body = Value::from_json(&json!({"note": "{{ secret('T') }}"}));
-                let entries = [
-                    ("headers".to_owned(), Value::headers(headers)),
-                    ("body".to_owned(), body),
-                ];
+                let entries = [("headers".to_owned(), Value::headers(headers)), ("body".to_owned(), body)];
                 return Some(Value::map(entries.into_iter().collect()));
             }
             "vars" => {
@@ -81,12 +68,7 @@ impl Scope for Fixed {
         Some(Value::from_json(&json))
     }
 
-    fn secret(
-        &self,
-        name: &str,
-        _namespace: Option<&str>,
-        subkey: Option<&str>,
-    ) -> Result<SecretRef, String> {
+    fn secret(&self, name: &str, _namespace: Option<&str>, subkey: Option<&str>) -> Result<SecretRef, String> {
         if name == "ABSENT" {
             return Err("Cannot find secret for key 'ABSENT'".to_owned());
         }
@@ -102,18 +84,12 @@ impl Scope for Fixed {
         Ok(rot(plain))
     }
 
-    fn kv(
-        &self,
-        key: &str,
-        namespace: Option<&str>,
-        error_on_missing: bool,
-    ) -> Result<Value, String> {
+    fn kv(&self, key: &str, namespace: Option<&str>, error_on_missing: bool) -> Result<Value, String> {
         match (key, error_on_missing) {
             ("here", _) => Ok(Value::Int(5)),
-            (_, true) => Err(format!(
-                "The key '{key}' does not exist in the namespace '{}'.",
-                namespace.unwrap_or("own")
-            )),
+            (_, true) => {
+                Err(format!("The key '{key}' does not exist in the namespace '{}'.", namespace.unwrap_or("own")))
+            }
             (_, false) => Ok(Value::Null),
         }
     }
@@ -123,23 +99,13 @@ impl Scope for Fixed {
     }
 
     fn random_u64(&self) -> u64 {
-        self.random
-            .set(self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15));
+        self.random.set(self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15));
         self.random.get()
     }
 
-    fn host(
-        &self,
-        name: &str,
-        args: &[Value],
-        _named: &[(String, Value)],
-    ) -> Option<Result<Value, String>> {
-        (name == "read").then(|| {
-            Ok(Value::str(format!(
-                "file {}",
-                args.first().map(Value::to_text).unwrap_or_default()
-            )))
-        })
+    fn host(&self, name: &str, args: &[Value], _named: &[(String, Value)]) -> Option<Result<Value, String>> {
+        (name == "read")
+            .then(|| Ok(Value::str(format!("file {}", args.first().map(Value::to_text).unwrap_or_default()))))
     }
 }
 

@@ -8,10 +8,7 @@ use serde_json::{Value as Json, json};
 #[test]
 fn holes_are_stored_as_references() {
     let value = crate::scope::eval("a {{ secret('T') }} b").unwrap();
-    assert_eq!(
-        value.to_stored(),
-        json!({"$semel": {"text": ["a ", {"secret": "T", "version": 3}, " b"]}})
-    );
+    assert_eq!(value.to_stored(), json!({"$semel": {"text": ["a ", {"secret": "T", "version": 3}, " b"]}}));
 }
 
 #[test]
@@ -34,16 +31,9 @@ fn callers_cannot_forge_holes() {
 
 #[test]
 fn a_map_with_a_mark_and_a_hole_keeps_both() {
-    let secret = Value::secret(SecretRef {
-        name: "T".to_owned(),
-        version: 1,
-    });
+    let secret = Value::secret(SecretRef { name: "T".to_owned(), version: 1 });
     let forged = Value::from_json(&json!({"$semel": {"text": ["x"]}}));
-    let entries = [
-        ("$semel".to_owned(), forged.clone()),
-        ("a".to_owned(), secret),
-        ("b".to_owned(), forged),
-    ];
+    let entries = [("$semel".to_owned(), forged.clone()), ("a".to_owned(), secret), ("b".to_owned(), forged)];
     let value = Value::map(entries.into_iter().collect());
     assert_eq!(Value::from_stored(&value.to_stored()), value);
 }
@@ -71,12 +61,7 @@ fn truth_of_rendered_text() {
     for text in ["false", "0", "-0", ""] {
         assert!(!Value::str(text).is_truthy_text());
     }
-    for value in [
-        Value::str("no"),
-        Value::str(" "),
-        Value::Bool(true),
-        Value::list(Vec::new()),
-    ] {
+    for value in [Value::str("no"), Value::str(" "), Value::Bool(true), Value::list(Vec::new())] {
         assert!(value.is_truthy_text(), "{value:?}");
     }
     assert!(!Value::Null.is_truthy_text());
@@ -98,16 +83,10 @@ fn tree() -> impl Strategy<Value = Value> {
         tainted,
     ];
     leaf.prop_recursive(5, 40, 4, |inner| {
-        let key = prop_oneof![
-            Just("$semel".to_owned()),
-            Just("text".to_owned()),
-            Just("object".to_owned()),
-            "[a-c]"
-        ];
+        let key = prop_oneof![Just("$semel".to_owned()), Just("text".to_owned()), Just("object".to_owned()), "[a-c]"];
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::list),
-            proptest::collection::vec((key, inner), 0..3)
-                .prop_map(|entries| Value::map(entries.into_iter().collect())),
+            proptest::collection::vec((key, inner), 0..3).prop_map(|entries| Value::map(entries.into_iter().collect())),
         ]
     })
 }

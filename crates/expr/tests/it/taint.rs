@@ -12,10 +12,7 @@ fn parts(value: &Value) -> Vec<Part> {
 }
 
 fn hole(name: &str) -> Part {
-    Part::Secret(SecretRef {
-        name: name.to_owned(),
-        version: 3,
-    })
+    Part::Secret(SecretRef { name: name.to_owned(), version: 3 })
 }
 
 #[test]
@@ -30,26 +27,11 @@ fn text_keeps_its_holes() {
         assert_eq!(parts(&eval(source).unwrap()), expected, "{source}");
     }
     assert_eq!(parts(&typed("{{ secret('T') }}").unwrap()), [hole("T")]);
-    assert_eq!(
-        parts(&typed("{{ nope ?? secret('T', subkey='s') }}").unwrap()),
-        [hole("T/s")]
-    );
-    assert_eq!(
-        parts(&typed("{{ true ? secret('T') : '' }}").unwrap()),
-        [hole("T")]
-    );
-    assert_eq!(
-        parts(&typed("{{ secret('T') | default('x') }}").unwrap()),
-        [hole("T")]
-    );
-    assert_eq!(
-        parts(&typed("{{ [secret('T'), 'x'] | first }}").unwrap()),
-        [hole("T")]
-    );
-    assert_eq!(
-        typed("{{ [secret('T'), 'x'] | last }}").unwrap(),
-        Value::str("x")
-    );
+    assert_eq!(parts(&typed("{{ nope ?? secret('T', subkey='s') }}").unwrap()), [hole("T/s")]);
+    assert_eq!(parts(&typed("{{ true ? secret('T') : '' }}").unwrap()), [hole("T")]);
+    assert_eq!(parts(&typed("{{ secret('T') | default('x') }}").unwrap()), [hole("T")]);
+    assert_eq!(parts(&typed("{{ [secret('T'), 'x'] | first }}").unwrap()), [hole("T")]);
+    assert_eq!(typed("{{ [secret('T'), 'x'] | last }}").unwrap(), Value::str("x"));
 }
 
 /// Everything an expression can do to a secret that yields a value.
@@ -60,30 +42,15 @@ const THROUGH: &[(&str, &str)] = &[
     ("secret('T') | split('-')", r#"["hunter2","SECRET"]"#),
     ("(secret('T') | split('-'))[1]", "\"SECRET\""),
     ("secret('T') | split('-') | first", "\"hunter2\""),
-    (
-        "{'a': secret('T')} | toJson",
-        r#""{\"a\":\"hunter2-SECRET\"}""#,
-    ),
+    ("{'a': secret('T')} | toJson", r#""{\"a\":\"hunter2-SECRET\"}""#),
     ("[secret('T'), 'x'] | join('+')", "\"hunter2-SECRET+x\""),
-    (
-        "'a-b' | replace({'a': secret('T')})",
-        "\"hunter2-SECRET-b\"",
-    ),
+    ("'a-b' | replace({'a': secret('T')})", "\"hunter2-SECRET-b\""),
     ("{'a': secret('T')} | jq('.a')", r#"["hunter2-SECRET"]"#),
-    (
-        "{'a': [secret('T')]} | jq('.a[]') | first",
-        "\"hunter2-SECRET\"",
-    ),
+    ("{'a': [secret('T')]} | jq('.a[]') | first", "\"hunter2-SECRET\""),
     ("fromJson(secret('JSON')).user", "\"hunter2-SECRET\""),
     ("fromJson(secret('JSON')).port + 1", "8081"),
-    (
-        "fromJson(secret('JSON')) | keys",
-        r#"["user","port","nested"]"#,
-    ),
-    (
-        "fromJson(secret('JSON'))['nested'][0] ~ '!'",
-        "\"hunter2-SECRET!\"",
-    ),
+    ("fromJson(secret('JSON')) | keys", r#"["user","port","nested"]"#),
+    ("fromJson(secret('JSON'))['nested'][0] ~ '!'", "\"hunter2-SECRET!\""),
     ("secret('NUMBER') | number", "42"),
     ("(secret('NUMBER') | number) * 2", "84"),
     ("max([secret('T'), 'a'])", "\"hunter2-SECRET\""),
@@ -95,17 +62,9 @@ const THROUGH: &[(&str, &str)] = &[
 #[test]
 fn computing_through_a_secret_seals_the_result() {
     for (expr, filled) in THROUGH {
-        let value =
-            typed(&format!("{{{{ {expr} }}}}")).unwrap_or_else(|error| panic!("{expr}: {error:?}"));
-        assert!(
-            value.is_tainted() && value.to_plain_json().is_none(),
-            "{expr}"
-        );
-        for shown in [
-            value.to_text(),
-            value.to_stored().to_string(),
-            format!("{value:?}"),
-        ] {
+        let value = typed(&format!("{{{{ {expr} }}}}")).unwrap_or_else(|error| panic!("{expr}: {error:?}"));
+        assert!(value.is_tainted() && value.to_plain_json().is_none(), "{expr}");
+        for shown in [value.to_text(), value.to_stored().to_string(), format!("{value:?}")] {
             for piece in [SECRET, "hunter2", "HUNTER2", "aHVudGVy"] {
                 assert!(!shown.contains(piece), "{expr} shows {shown}");
             }
@@ -171,14 +130,9 @@ fn errors_never_quote_a_secret() {
         "'%' ~ secret('T') | urldecode",
     ] {
         let error = eval(&format!("{{{{ {expr} }}}}")).expect_err(expr);
-        let shown = format!("{error:?}")
-            .replace("secret('T').hunter2", "")
-            .replace("`hunter2`", "");
+        let shown = format!("{error:?}").replace("secret('T').hunter2", "").replace("`hunter2`", "");
         assert!(!shown.contains("hunter2"), "{expr}: {shown}");
     }
     fails(&[("secret('ABSENT')", "secret")]);
-    assert_eq!(
-        eval("{{ secret('ABSENT') }}").unwrap_err().message,
-        "Cannot find secret for key 'ABSENT'"
-    );
+    assert_eq!(eval("{{ secret('ABSENT') }}").unwrap_err().message, "Cannot find secret for key 'ABSENT'");
 }

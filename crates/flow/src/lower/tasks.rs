@@ -10,7 +10,7 @@ use crate::codes;
 use crate::diagnostic::Finding;
 use crate::suggest;
 use crate::yaml::{Entry, Node};
-use semel_core::ir::{LeafMode, EffectSpec, Task, TaskKind, TaskSpec};
+use semel_core::ir::{EffectSpec, LeafMode, Task, TaskKind, TaskSpec};
 
 /// Properties of every task.
 pub(crate) const COMMON: &[&str] = &[
@@ -144,7 +144,9 @@ impl<'a> Context<'a> {
             self.report(Finding::warning(codes::NO_EFFECT, fields.key_at(name), message));
         }
         // A sub-run has a time limit of its own and can be tried again; a group has neither yet.
-        for name in ["timeout", "retry"].into_iter().filter(|name| shape != Shape::Subflow && fields.get(name).is_some()) {
+        for name in
+            ["timeout", "retry"].into_iter().filter(|name| shape != Shape::Subflow && fields.get(name).is_some())
+        {
             let message = format!("`{name}` of {} is not built", shape.name());
             let finding = Finding::error(codes::NOT_BUILT, fields.key_at(name), message);
             self.report(finding.suggest(format!("put `{name}` on the tasks that do the work")));

@@ -30,7 +30,8 @@ pub fn apply(file: &mut File, variable: impl Fn(&str) -> Option<String>) -> Resu
         file.outbound.private = word("SEMEL_OUTBOUND_PRIVATE", &value, "allow or deny")?;
     }
     if let Some(value) = get("SEMEL_OUTBOUND_ALLOW") {
-        file.outbound.allow = value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect();
+        file.outbound.allow =
+            value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect();
     }
     if let Some(value) = get("SEMEL_TRIGGER_SCOPE") {
         file.trigger.scope = word("SEMEL_TRIGGER_SCOPE", &value, "flow or workspace")?;
@@ -45,10 +46,12 @@ fn limits(limits: &mut Limits, get: impl Fn(&str) -> Option<String>) -> Result<(
         let name = format!("SEMEL_LIMITS_{}", field.to_uppercase());
         if let Some(text) = get(&name) {
             let number = text.trim().parse::<u64>();
-            *value = json!(number.map_err(|_| Failure::config(format!("{name} must be a whole number, not `{text}`")))?);
+            *value =
+                json!(number.map_err(|_| Failure::config(format!("{name} must be a whole number, not `{text}`")))?);
         }
     }
-    *limits = serde_json::from_value(Json::Object(fields)).map_err(|error| Failure::config(format!("SEMEL_LIMITS_*: {error}")))?;
+    *limits = serde_json::from_value(Json::Object(fields))
+        .map_err(|error| Failure::config(format!("SEMEL_LIMITS_*: {error}")))?;
     Ok(())
 }
 

@@ -14,7 +14,10 @@ impl StorePath {
             Some(("postgres" | "postgresql", _)) => {
                 Err(Failure::config("this build stores in SQLite only").hint("use --store sqlite:PATH"))
             }
-            _ => Err(Failure::config(format!("`{text}` is not a store")).hint("write it like sqlite:./semel-data/semel.db")),
+            _ => {
+                Err(Failure::config(format!("`{text}` is not a store"))
+                    .hint("write it like sqlite:./semel-data/semel.db"))
+            }
         }
     }
 

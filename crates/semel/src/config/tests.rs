@@ -2,7 +2,8 @@ use super::*;
 
 fn load(text: &str, variables: &[(&str, &str)], flags: Flags) -> Result<Config, Failure> {
     let mut file = File::parse(text, "semel.toml")?;
-    let variable = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+    let variable =
+        |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
     environment::apply(&mut file, variable)?;
     apply_flags(&mut file, flags);
     settle(file)
@@ -70,7 +71,9 @@ fn values_that_make_no_sense_are_refused() {
 
 #[test]
 fn variables_that_make_no_sense_are_refused_and_strange_ones_ignored() {
-    for (name, value) in [("SEMEL_DEV", "perhaps"), ("SEMEL_LIMITS_BODY_BYTES_MAX", "1MB"), ("SEMEL_TRIGGER_SCOPE", "x")] {
+    for (name, value) in
+        [("SEMEL_DEV", "perhaps"), ("SEMEL_LIMITS_BODY_BYTES_MAX", "1MB"), ("SEMEL_TRIGGER_SCOPE", "x")]
+    {
         let failure = load("", &[(name, value)], Flags::default()).unwrap_err();
         assert!(failure.message().contains(name), "{}", failure.message());
     }
@@ -79,7 +82,8 @@ fn variables_that_make_no_sense_are_refused_and_strange_ones_ignored() {
 
 #[test]
 fn paths_in_a_file_start_where_the_file_is() {
-    let mut file = File::parse("store = 'sqlite:x.db'\n[secrets]\nkey_file = 'k'\ndata_dir = 1", "f").unwrap_or_default();
+    let mut file =
+        File::parse("store = 'sqlite:x.db'\n[secrets]\nkey_file = 'k'\ndata_dir = 1", "f").unwrap_or_default();
     assert!(file.store.is_none(), "data_dir belongs to the top, so this file is refused as a whole");
     file = File::parse("store = 'sqlite:x.db'\ndata_dir = '/abs'\n[secrets]\nkey_file = 'k'", "f").unwrap();
     file.anchor(Path::new("/etc/semel"));

@@ -27,7 +27,8 @@ impl Process {
         // The file of an earlier server must not be taken for the new one's.
         let _ = std::fs::remove_file(&port_file);
         let child = command(directory, port, &port_file, &log);
-        let child = child.map_err(|error| Failure::refused("demo_failed", format!("cannot start a server: {error}")))?;
+        let child =
+            child.map_err(|error| Failure::refused("demo_failed", format!("cannot start a server: {error}")))?;
         let mut process = Process { child, address: SocketAddr::from(([127, 0, 0, 1], port)) };
         process.address = process.until_ready(&port_file, &log).await?;
         Ok(process)
@@ -42,7 +43,8 @@ impl Process {
             }
             let ended = self.child.try_wait().ok().flatten();
             if ended.is_some() || started.elapsed() > START_LIMIT {
-                let what = ended.map_or("is not ready after 30 s".to_owned(), |status| format!("ended early ({status})"));
+                let what =
+                    ended.map_or("is not ready after 30 s".to_owned(), |status| format!("ended early ({status})"));
                 return Err(Failure::refused("demo_failed", format!("the server {what}")).preface(tail(log)));
             }
             tokio::time::sleep(LOOK_AGAIN).await;

@@ -68,7 +68,12 @@ fn client() -> Result<Client, Failure> {
     builder.build().map_err(|error| Failure::refused("demo_failed", error.to_string()))
 }
 
-async fn deliver_until_answered(client: &Client, url: &Url, body: &str, teller: &mpsc::UnboundedSender<News>) -> Result<(), Failure> {
+async fn deliver_until_answered(
+    client: &Client,
+    url: &Url,
+    body: &str,
+    teller: &mpsc::UnboundedSender<News>,
+) -> Result<(), Failure> {
     let started = Instant::now();
     let mut sends = 0;
     loop {

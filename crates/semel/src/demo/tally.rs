@@ -88,7 +88,11 @@ impl Tally {
             ("deliveries", self.deliveries, answered),
             ("run", self.runs, format!("{} {}", self.run_id, self.run_status)),
             ("charge", self.bank_charges, "42.00 EUR, in the bank's books once".to_owned()),
-            (if self.replays == 1 { "replay" } else { "replays" }, self.replays, "were told the same run id, and that it was not new".to_owned()),
+            (
+                if self.replays == 1 { "replay" } else { "replays" },
+                self.replays,
+                "were told the same run id, and that it was not new".to_owned(),
+            ),
             ("bank calls", self.bank_calls, calls),
         ];
         let line = |(name, count, words): &(&str, u32, String)| {

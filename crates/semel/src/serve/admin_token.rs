@@ -22,8 +22,12 @@ pub fn ensure(store: &dyn Store, config: &Config, shell: &Shell) -> Result<(), F
     let now = store.now();
     let is_live = |row: &TokenRow| row.revoked_at.is_none() && row.expires_at.is_none_or(|end| now < end);
     if !config.is_loopback() && !known.iter().any(is_live) {
-        let message = format!("every token of this store is revoked or expired, so {} would be open to nobody and to guessing", config.listen);
-        return Err(Failure::refused("no_token", message).hint("start with --dev on 127.0.0.1 and make one: semel token create --role admin"));
+        let message = format!(
+            "every token of this store is revoked or expired, so {} would be open to nobody and to guessing",
+            config.listen
+        );
+        return Err(Failure::refused("no_token", message)
+            .hint("start with --dev on 127.0.0.1 and make one: semel token create --role admin"));
     }
     Ok(())
 }
@@ -43,7 +47,11 @@ fn make(store: &dyn Store, config: &Config, shell: &Shell) -> Result<(), Failure
     store.call(Work::PutToken(Box::new(row))).map_err(broken)?;
     if shell.interactive {
         // The only time it is shown, and only to a person: a log keeps what it is given.
-        say(&format!("first start: the admin token is {}\n             it is kept in {}", shell.err.bold(&token), path.display()));
+        say(&format!(
+            "first start: the admin token is {}\n             it is kept in {}",
+            shell.err.bold(&token),
+            path.display()
+        ));
     } else {
         say(&format!("first start: the admin token is in {}", path.display()));
     }

@@ -11,7 +11,9 @@ const OTHERS: u32 = 0o077;
 /// Makes the directory with mode 0700. One that is there already is its owner's business, but not silently.
 pub fn prepare(directory: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| Failure::refused("data_dir", format!("cannot make the data directory {}: {error}", directory.display())))?;
+    made.map_err(|error| {
+        Failure::refused("data_dir", format!("cannot make the data directory {}: {error}", directory.display()))
+    })?;
     let metadata = std::fs::metadata(directory).map_err(|error| unreadable(directory, &error))?;
     if metadata.mode() & OTHERS != 0 {
         tracing::warn!(directory = %directory.display(), mode = format!("{:o}", metadata.mode() & 0o777), "others can look into the data directory; chmod 700 it");
@@ -21,7 +23,8 @@ pub fn prepare(directory: &Path) -> Result<(), Failure> {
 
 /// Writes a private file as a whole or not at all, replacing an older one.
 pub fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
-    let cannot = |error: std::io::Error| Failure::refused("data_dir", format!("cannot write {}: {error}", path.display()));
+    let cannot =
+        |error: std::io::Error| Failure::refused("data_dir", format!("cannot write {}: {error}", path.display()));
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // A temporary file has mode 0600 from its first moment on.
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(cannot)?;

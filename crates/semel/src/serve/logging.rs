@@ -19,8 +19,10 @@ pub fn start(config: &Config, shell: &Shell) -> Result<(), Failure> {
     }
     let filter = EnvFilter::try_new(directives).map_err(|_| not_a_level(word))?;
     // When nobody reads stderr any more, a line is lost. Complaining about that on stderr would panic the task that logs.
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false).with_writer(std::io::stderr);
-    let started = if config.log_json { subscriber.json().try_init() } else { subscriber.with_ansi(shell.err.0).try_init() };
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false).with_writer(std::io::stderr);
+    let started =
+        if config.log_json { subscriber.json().try_init() } else { subscriber.with_ansi(shell.err.0).try_init() };
     started.map_err(|error| Failure::refused("no_log", error.to_string()))
 }
 

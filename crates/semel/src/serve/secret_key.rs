@@ -35,11 +35,13 @@ fn decode(text: &str, from: &str) -> Result<[u8; KEY_BYTES], Failure> {
 
 fn output_of(command: &str) -> Result<String, Failure> {
     let ran = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let output = ran.map_err(|error| Failure::refused("key_command", format!("secrets.key_command cannot run: {error}")))?;
+    let output =
+        ran.map_err(|error| Failure::refused("key_command", format!("secrets.key_command cannot run: {error}")))?;
     if !output.status.success() {
         return Err(Failure::refused("key_command", format!("secrets.key_command failed ({})", output.status)));
     }
-    String::from_utf8(output.stdout).map_err(|_| Failure::refused("key_invalid", "secrets.key_command did not print text"))
+    String::from_utf8(output.stdout)
+        .map_err(|_| Failure::refused("key_invalid", "secrets.key_command did not print text"))
 }
 
 #[cfg(test)]

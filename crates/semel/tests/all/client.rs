@@ -28,7 +28,8 @@ fn lists_are_tabbed_in_a_pipe_and_follow_cursors() {
 
 #[test]
 fn a_start_sends_inputs_key_labels_and_the_wish_to_wait() {
-    let fake = Fake::answering(&[(200, r#"{"run_id":"r1","status":"completed","idempotent_replayed":false}"#), (200, RUN)]);
+    let fake =
+        Fake::answering(&[(200, r#"{"run_id":"r1","status":"completed","idempotent_replayed":false}"#), (200, RUN)]);
     let args = ["run", "start", "shop:payments", "--inputs", r#"{"a":1,"n":0}"#, "--input", "n:=2", "--input", "t=3"];
     let more = ["--key", "evt_1", "--label", "team=ops", "--wait", "7", "--json", "--server", &fake.url];
     let ran = semel(&[&args[..], &more[..]].concat());
@@ -43,7 +44,9 @@ fn a_start_sends_inputs_key_labels_and_the_wish_to_wait() {
 
 #[test]
 fn waiting_for_a_run_that_does_not_complete_is_1() {
-    for (status, code) in [("failed", "run_failed"), ("cancelled", "run_cancelled"), ("held", "run_held"), ("running", "not_ended")] {
+    for (status, code) in
+        [("failed", "run_failed"), ("cancelled", "run_cancelled"), ("held", "run_held"), ("running", "not_ended")]
+    {
         let started = format!(r#"{{"run_id":"r1","status":"{status}","idempotent_replayed":false}}"#);
         let fake = Fake::answering(&[(200, &started), (200, &run_with(status))]);
         let ran = semel(&["run", "start", "x", "--wait", "1", "--json", "--server", &fake.url]);
@@ -56,11 +59,20 @@ fn waiting_for_a_run_that_does_not_complete_is_1() {
 
 #[test]
 fn a_watch_follows_to_the_end() {
-    let stream = |last: &str| format!("event: run\ndata: {}\n\n: still here\n\nevent: run\ndata: {last}\n\nevent: end\ndata: {last}\n\n", run_with("running"));
+    let stream = |last: &str| {
+        format!(
+            "event: run\ndata: {}\n\n: still here\n\nevent: run\ndata: {last}\n\nevent: end\ndata: {last}\n\n",
+            run_with("running")
+        )
+    };
     let fake = Fake::answering(&[(200, &stream(RUN)), (200, &stream(&run_with("failed")))]);
     let ran = semel(&["run", "watch", "r1", "--json", "--server", &fake.url]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let statuses: Vec<_> = ran.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["data"]["status"].clone()).collect();
+    let statuses: Vec<_> = ran
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["data"]["status"].clone())
+        .collect();
     assert_eq!(statuses, ["running", "completed", "completed"]);
     assert_eq!(semel(&["run", "watch", "r1", "--server", &fake.url]).code, 1);
     assert_eq!(fake.asked()[0].line, "GET /v1/runs/r1/follow");
@@ -75,7 +87,10 @@ fn refusals_keep_the_servers_code_detail_and_hint() {
     assert_eq!(ran.stderr, "error: the run has ended\nhint: use restart\n");
     assert_eq!(fake.asked()[0].json(), json!({"why": "x"}));
     let envelope = semel(&["run", "pause", "r1", "--json", "--server", &fake.url]).json();
-    assert_eq!(envelope["error"], json!({"code": "not_possible", "message": "the run has ended", "hint": "use restart", "details": {"status": 409}}));
+    assert_eq!(
+        envelope["error"],
+        json!({"code": "not_possible", "message": "the run has ended", "hint": "use restart", "details": {"status": 409}})
+    );
     assert_eq!(semel(&["run", "pause", "r1", "--server", &fake.url]).code, 1);
 }
 
@@ -100,7 +115,10 @@ fn tokens_come_from_flag_variable_file_or_the_local_server() {
     let with_variable = command(directory.path(), &list).env("SEMEL_TOKEN", "variable").output().unwrap();
     assert!(with_variable.status.success());
     assert_eq!(bearer(3).as_deref(), Some("Bearer variable"));
-    let both = command(directory.path(), &[&list[..], &["--token", "flag"]].concat()).env("SEMEL_TOKEN", "variable").output().unwrap();
+    let both = command(directory.path(), &[&list[..], &["--token", "flag"]].concat())
+        .env("SEMEL_TOKEN", "variable")
+        .output()
+        .unwrap();
     assert!(both.status.success());
     assert_eq!(bearer(4).as_deref(), Some("Bearer flag"));
     assert_eq!(fake.asked()[0].line, "GET /v1/kv/a%20b?limit=50");
@@ -110,7 +128,18 @@ fn tokens_come_from_flag_variable_file_or_the_local_server() {
 fn a_token_is_data_and_its_story_is_talk() {
     let made = r#"{"token":"sml_x_y","id":"x","role":"author","workspace":"staging"}"#;
     let fake = Fake::answering(&[(200, made)]);
-    let ran = semel(&["token", "create", "--role", "author", "--workspace", "staging", "--expires", "P90D", "--server", &fake.url]);
+    let ran = semel(&[
+        "token",
+        "create",
+        "--role",
+        "author",
+        "--workspace",
+        "staging",
+        "--expires",
+        "P90D",
+        "--server",
+        &fake.url,
+    ]);
     assert_eq!(ran.stdout, "sml_x_y\n");
     assert!(ran.stderr.contains("not shown again"));
     let asked = &fake.asked()[0];
@@ -129,9 +158,15 @@ fn verdicts_and_values_are_sent_as_meant() {
     let secret = semel_with_stdin(&["secret", "set", "BANK", "--server", url], "a\nb\n");
     assert_eq!(secret.stdout, "stored BANK version 2\n");
     let asked = fake.asked();
-    assert_eq!(asked[0].json(), json!({"verdict": "done", "result": {"code": 200}, "why": "seen", "step_id": "charge"}));
+    assert_eq!(
+        asked[0].json(),
+        json!({"verdict": "done", "result": {"code": 200}, "why": "seen", "step_id": "charge"})
+    );
     assert_eq!(asked[1].json(), json!({"verdict": "repeat_new_key", "why": "lost"}));
-    assert_eq!((asked[2].line.as_str(), asked[2].json()), ("PUT /v1/kv/ns/k%2F1", json!({"value": -5, "overwrite": true, "ttl": "PT1H"})));
+    assert_eq!(
+        (asked[2].line.as_str(), asked[2].json()),
+        ("PUT /v1/kv/ns/k%2F1", json!({"value": -5, "overwrite": true, "ttl": "PT1H"}))
+    );
     assert_eq!(asked[3].json(), json!({"value": "007", "overwrite": false}));
     assert_eq!(asked[4].json(), json!({"value": "a\nb"}));
 }
@@ -139,14 +174,27 @@ fn verdicts_and_values_are_sent_as_meant() {
 #[test]
 fn a_refused_push_is_drawn_with_the_files_own_name() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("bad.yaml"), "id: hello\nnamespace: demo\ntasks:\n  - id: say\n    type: log.Lgo\n").unwrap();
-    let problem = r#"{"code":"flow_invalid","status":422,"detail":"the flow has 1 error","rendered":"from the server"}"#;
+    std::fs::write(
+        directory.path().join("bad.yaml"),
+        "id: hello\nnamespace: demo\ntasks:\n  - id: say\n    type: log.Lgo\n",
+    )
+    .unwrap();
+    let problem =
+        r#"{"code":"flow_invalid","status":422,"detail":"the flow has 1 error","rendered":"from the server"}"#;
     let pushed = r#"{"workflow_id":"demo:ok","revision":1,"changed":true,"warnings":[]}"#;
     let fake = Fake::answering(&[(422, problem), (200, pushed), (422, problem)]);
     let ran = semel_in(directory.path(), &["flow", "push", "bad.yaml", "--server", &fake.url]);
     assert_eq!(ran.code, 1);
-    assert!(ran.stderr.contains("bad.yaml:5:11") && ran.stderr.contains("error: the flow has 1 error"), "{}", ran.stderr);
-    std::fs::write(directory.path().join("ok.yaml"), "id: ok\nnamespace: demo\ntasks:\n  - id: say\n    type: log.Log\n    message: hi\n").unwrap();
+    assert!(
+        ran.stderr.contains("bad.yaml:5:11") && ran.stderr.contains("error: the flow has 1 error"),
+        "{}",
+        ran.stderr
+    );
+    std::fs::write(
+        directory.path().join("ok.yaml"),
+        "id: ok\nnamespace: demo\ntasks:\n  - id: say\n    type: log.Log\n    message: hi\n",
+    )
+    .unwrap();
     // Only the server knows that a sub-flow is missing; then its own picture is shown.
     let ran = semel_in(directory.path(), &["flow", "push", "ok.yaml", "ok.yaml", "--server", &fake.url]);
     assert_eq!((ran.code, ran.stdout.as_str()), (1, "demo:ok revision 1 stored\n"));

@@ -10,7 +10,15 @@ fn the_tally_holds() {
     let ran = semel(&["demo", "--once", "--json"]);
     assert_eq!(ran.code, 0, "{} {}", ran.stdout, ran.stderr);
     let tally = ran.json()["data"].clone();
-    for (name, expected) in [("deliveries", 50), ("answered", 50), ("replays", 49), ("runs", 1), ("starts", 1), ("charges", 1), ("bank_calls", 2)] {
+    for (name, expected) in [
+        ("deliveries", 50),
+        ("answered", 50),
+        ("replays", 49),
+        ("runs", 1),
+        ("starts", 1),
+        ("charges", 1),
+        ("bank_calls", 2),
+    ] {
         assert_eq!(tally[name], json!(expected), "{name}: {tally}");
     }
     assert_eq!(tally["holds"], json!(true));

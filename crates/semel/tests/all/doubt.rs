@@ -23,10 +23,12 @@ fn swallow(listener: &TcpListener) -> std::net::TcpStream {
 
 /// Starts the flow, kills the server while the far side is silent, and starts it again. Gives the held run's id.
 fn held_run(directory: &std::path::Path, listener: &TcpListener) -> (Server, String) {
-    std::fs::write(directory.join("pay.yaml"), FLOW.replace("ADDRESS", &listener.local_addr().unwrap().to_string())).unwrap();
+    std::fs::write(directory.join("pay.yaml"), FLOW.replace("ADDRESS", &listener.local_addr().unwrap().to_string()))
+        .unwrap();
     let server = Server::start(directory, &["--dev"]);
     ok(semel_in(directory, &["flow", "push", "pay.yaml", "--json", "--server", &server.url]));
-    let started = ok(semel_in(directory, &["run", "start", "shop:pay", "--key", "k", "--json", "--server", &server.url]));
+    let started =
+        ok(semel_in(directory, &["run", "start", "shop:pay", "--key", "k", "--json", "--server", &server.url]));
     let id = started["run_id"].as_str().unwrap().to_owned();
     let far_side = swallow(listener);
     server.kill();

@@ -45,7 +45,13 @@ fn wrong_usage_with_json_is_an_envelope() {
 #[test]
 fn nobody_there_is_3_with_a_hint() {
     let server = nobody();
-    for args in [&["run", "list"][..], &["flow", "list"], &["kv", "get", "a", "b"], &["key", "show", "k"], &["run", "watch", "r"]] {
+    for args in [
+        &["run", "list"][..],
+        &["flow", "list"],
+        &["kv", "get", "a", "b"],
+        &["key", "show", "k"],
+        &["run", "watch", "r"],
+    ] {
         let ran = semel(&[args, &["--server", &server]].concat());
         assert_eq!(ran.code, 3, "{args:?}: {}", ran.stderr);
         assert!(ran.stdout.is_empty());
@@ -58,7 +64,9 @@ fn nobody_there_is_3_with_a_hint() {
 
 #[test]
 fn help_and_version_are_0_and_data() {
-    for args in [&["--help"][..], &["--version"], &["version"], &["run", "start", "--help"], &["help", "run", "verdict"]] {
+    for args in
+        [&["--help"][..], &["--version"], &["version"], &["run", "start", "--help"], &["help", "run", "verdict"]]
+    {
         let ran = semel(args);
         assert_eq!(ran.code, 0, "{args:?}");
         assert!(!ran.stdout.is_empty() && ran.stderr.is_empty(), "{args:?}");

@@ -34,7 +34,8 @@ pub struct Fake {
 impl Fake {
     /// Answers in this order; what comes after the last one gets 500.
     pub fn answering(answers: &[(u16, &str)]) -> Fake {
-        let answers: VecDeque<(u16, String)> = answers.iter().map(|(status, body)| (*status, (*body).to_owned())).collect();
+        let answers: VecDeque<(u16, String)> =
+            answers.iter().map(|(status, body)| (*status, (*body).to_owned())).collect();
         let answers = Arc::new(Mutex::new(answers));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let remembered = asked.clone();

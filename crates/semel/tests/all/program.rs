@@ -18,7 +18,10 @@ impl Ran {
 
     /// For commands that print one envelope per line.
     pub fn json_lines(&self) -> Vec<Json> {
-        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+        self.stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+            .collect()
     }
 }
 
@@ -51,7 +54,8 @@ pub fn semel_in(directory: &Path, args: &[&str]) -> Ran {
 pub fn semel_with_stdin(args: &[&str], input: &str) -> Ran {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = command(directory.path(), args);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
     // The command may end without reading all of it.
     let _ = child.stdin.take().expect("stdin is piped").write_all(input.as_bytes());
     child.wait_with_output().expect("the binary ends").into()

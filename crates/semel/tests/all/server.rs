@@ -19,7 +19,8 @@ pub struct Server {
 impl Server {
     /// Starts a server in `directory` and waits for the line that says it is ready.
     pub fn start(directory: &Path, args: &[&str]) -> Server {
-        let mut command = command(directory, &[&["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"], args].concat());
+        let mut command =
+            command(directory, &[&["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"], args].concat());
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the server starts");
         let stderr: Box<dyn Read + Send> = Box::new(child.stderr.take().expect("stderr is piped"));
         let mut stderr = BufReader::new(stderr);
@@ -42,7 +43,10 @@ impl Server {
     }
 
     fn signal(&self, name: &str) {
-        let sent = std::process::Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
+        let sent = std::process::Command::new("kill")
+            .args([&format!("-{name}"), &self.child.id().to_string()])
+            .status()
+            .unwrap();
         assert!(sent.success());
     }
 
@@ -86,7 +90,10 @@ fn the_first_start_makes_a_private_token_and_tells_only_where() {
     assert!(server.said.contains("the admin token is in semel-data/admin.token"), "{}", server.said);
     assert!(!server.said.contains(token.trim()));
 
-    assert_eq!(ok(semel_in(directory.path(), &["token", "list", "--json", "--server", &server.url]))[0]["role"], json!("admin"));
+    assert_eq!(
+        ok(semel_in(directory.path(), &["token", "list", "--json", "--server", &server.url]))[0]["role"],
+        json!("admin")
+    );
     let stranger = tempfile::tempdir().unwrap();
     let refused = semel_in(stranger.path(), &["run", "list", "--json", "--server", &server.url]);
     assert_eq!(refused.code, 1);
@@ -108,7 +115,8 @@ fn a_second_server_on_the_store_is_refused() {
     let second = semel_in(directory.path(), &["serve", "--dev", "--listen", "127.0.0.1:0"]);
     assert_eq!(second.code, 1);
     assert!(second.stderr.contains("in use by another process"), "{}", second.stderr);
-    let same_port = semel_in(directory.path(), &["serve", "--dev", "--listen", server.url.trim_start_matches("http://")]);
+    let same_port =
+        semel_in(directory.path(), &["serve", "--dev", "--listen", server.url.trim_start_matches("http://")]);
     assert_eq!(same_port.code, 1);
     assert!(same_port.stderr.contains("another program has that port"), "{}", same_port.stderr);
 }
@@ -161,7 +169,19 @@ fn a_flow_is_pushed_started_watched_and_explained() {
     assert_eq!(ok(run(&["flow", "show", "hello"]))["source"], json!(FLOW));
     assert_eq!(ok(run(&["flow", "revisions", "demo:hello"])).as_array().unwrap().len(), 1);
 
-    let started = ok(run(&["run", "start", "demo:hello", "--input", "name=Ada", "--key", "k1", "--label", "team=ops", "--wait", "20"]));
+    let started = ok(run(&[
+        "run",
+        "start",
+        "demo:hello",
+        "--input",
+        "name=Ada",
+        "--key",
+        "k1",
+        "--label",
+        "team=ops",
+        "--wait",
+        "20",
+    ]));
     assert_eq!((&started["status"], &started["outputs"]["who"]), (&json!("completed"), &json!("Ada")));
     let id = started["run_id"].as_str().unwrap();
     let twin = ok(run(&["run", "start", "demo:hello", "--input", "name=Ada", "--key", "k1"]));

@@ -6,9 +6,9 @@ use crate::refused::rejected;
 use crate::state::AppState;
 use crate::view;
 use axum::http::HeaderValue;
-use semel_core::{RunId, WorkspaceId};
 use semel_core::admission::{Decision, Reason};
 use semel_core::run::Status;
+use semel_core::{RunId, WorkspaceId};
 use semel_store::{AdmitResult, RunRow, RunValues};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
@@ -30,7 +30,12 @@ pub struct Style {
 fn is_replay(decision: Decision) -> bool {
     match decision {
         Decision::Attach | Decision::Replay | Decision::Hold | Decision::Resume => true,
-        Decision::Start | Decision::Queue | Decision::Replace | Decision::Coalesce | Decision::Deliver | Decision::Reject => false,
+        Decision::Start
+        | Decision::Queue
+        | Decision::Replace
+        | Decision::Coalesce
+        | Decision::Deliver
+        | Decision::Reject => false,
     }
 }
 
@@ -46,7 +51,9 @@ fn status_word(decision: Decision, reason: Reason, run: &RunRow) -> &'static str
         Decision::Queue | Decision::Coalesce => "queued",
         // The stored head may still say failed: the run is about to go on.
         Decision::Resume => "running",
-        Decision::Attach | Decision::Replay | Decision::Hold | Decision::Deliver | Decision::Reject => run.status.word(),
+        Decision::Attach | Decision::Replay | Decision::Hold | Decision::Deliver | Decision::Reject => {
+            run.status.word()
+        }
     }
 }
 
@@ -87,7 +94,13 @@ pub async fn admitted(app: &AppState, workspace: &WorkspaceId, result: AdmitResu
 }
 
 /// True when the run has ended or waits for a verdict.
-async fn await_end(app: &AppState, workspace: &WorkspaceId, decision: Decision, run: &RunRow, limit: Duration) -> Result<bool, Problem> {
+async fn await_end(
+    app: &AppState,
+    workspace: &WorkspaceId,
+    decision: Decision,
+    run: &RunRow,
+    limit: Duration,
+) -> Result<bool, Problem> {
     let began = Instant::now();
     if decision == Decision::Resume {
         await_change(app, workspace, run, limit).await?;
@@ -125,7 +138,13 @@ async fn await_change(app: &AppState, workspace: &WorkspaceId, run: &RunRow, lim
 }
 
 /// Lets the answer say what has become of the run.
-async fn add_present_state(app: &AppState, workspace: &WorkspaceId, id: RunId, outputs: bool, body: &mut Json) -> Result<(), Problem> {
+async fn add_present_state(
+    app: &AppState,
+    workspace: &WorkspaceId,
+    id: RunId,
+    outputs: bool,
+    body: &mut Json,
+) -> Result<(), Problem> {
     let workspace = workspace.clone();
     let Some((row, values, _)) = app.read(move |store| store.run(&workspace, id)).await? else { return Ok(()) };
     body["status"] = row.status.word().into();

@@ -16,10 +16,14 @@ pub fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(first) = given.next() else { return Ok(None) };
     if given.any(|other| other != first) {
-        return Err(Problem::new(Code::KeyRepeated, "the header Idempotency-Key is there twice with different values; send one"));
+        return Err(Problem::new(
+            Code::KeyRepeated,
+            "the header Idempotency-Key is there twice with different values; send one",
+        ));
     }
-    let key = std::str::from_utf8(first.as_bytes())
-        .map_err(|_| Problem::new(Code::KeyNotUtf8, "the idempotency key is not UTF-8; send UTF-8, or a hash of the value"))?;
+    let key = std::str::from_utf8(first.as_bytes()).map_err(|_| {
+        Problem::new(Code::KeyNotUtf8, "the idempotency key is not UTF-8; send UTF-8, or a hash of the value")
+    })?;
     check_key(key)?;
     Ok(Some(key.to_owned()))
 }
@@ -27,7 +31,8 @@ pub fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 /// How long the caller will wait (`Prefer: wait=N`, in seconds), clamped. As for all preferences,
 /// one that cannot be read is ignored.
 pub fn prefer_wait(headers: &HeaderMap, ms_max: u64) -> Option<Duration> {
-    let preferences = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
+    let preferences =
+        headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
     let seconds = preferences.filter_map(|preference| {
         let (name, value) = preference.split(';').next()?.split_once('=')?;
         let value = value.trim().trim_matches('"');
@@ -60,7 +65,8 @@ pub fn visible_headers(headers: &HeaderMap, signature_header: Option<&str>) -> J
         if WITHHELD.contains(&word) || signature_header.is_some_and(|header| header.eq_ignore_ascii_case(word)) {
             continue;
         }
-        let values: Vec<Json> = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into()).collect();
+        let values: Vec<Json> =
+            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into()).collect();
         out.insert(word.to_owned(), Json::Array(values));
     }
     Json::Object(out)

@@ -16,7 +16,9 @@ pub async fn live(_call: Call) -> Answer {
 
 pub async fn ready(call: Call) -> Answer {
     if !call.app.engine().is_ready() {
-        return Err(Problem::new(Code::NotReady, "the server is still reading the runs it must go on with").retry_after(1));
+        return Err(
+            Problem::new(Code::NotReady, "the server is still reading the runs it must go on with").retry_after(1)
+        );
     }
     if call.app.engine().health().is_err() {
         return Err(Problem::new(Code::NotReady, "the store does not take writes; the log says why").retry_after(5));

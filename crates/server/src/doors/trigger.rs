@@ -80,7 +80,15 @@ mod tests {
         assert_eq!(read("{}"), Ok(json!({})));
         assert_eq!(read(r#"{"data":{}}"#), Ok(json!({})));
         assert_eq!(read(r#" {"data":{"a":[1]}} "#), Ok(json!({"a": [1]})));
-        for bad in ["[]", "null", "1", r#"{"data":[]}"#, r#"{"data":null}"#, r#"{"date":{}}"#, r#"{"data":{},"idempotency_key":"k"}"#] {
+        for bad in [
+            "[]",
+            "null",
+            "1",
+            r#"{"data":[]}"#,
+            r#"{"data":null}"#,
+            r#"{"date":{}}"#,
+            r#"{"data":{},"idempotency_key":"k"}"#,
+        ] {
             assert_eq!(read(bad), Err(Code::BodyInvalid), "{bad}");
         }
         assert_eq!(read("{"), Err(Code::BodyNotJson));

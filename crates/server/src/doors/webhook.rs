@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn parameters_keep_their_order_and_the_workspace_is_not_one() {
-        let query = Query([("b", "1"), ("a", "2"), ("b", "3"), ("workspace", "w")].map(|(n, v)| (n.into(), v.into())).into());
+        let query =
+            Query([("b", "1"), ("a", "2"), ("b", "3"), ("workspace", "w")].map(|(n, v)| (n.into(), v.into())).into());
         assert_eq!(parameters(&query), json!({"b": ["1", "3"], "a": ["2"]}));
         assert_eq!(workspace(&query).unwrap().0, "w");
         assert_eq!(workspace(&Query::default()).unwrap().0, "main");
@@ -168,13 +169,20 @@ mod tests {
             trigger_id: "hook".into(),
             wait: false,
             return_outputs: false,
-            signature: scheme.map(|scheme| ResolvedSignature { scheme, secrets: vec![], header: None, tolerance_ms: 0 }),
+            signature: scheme.map(|scheme| ResolvedSignature {
+                scheme,
+                secrets: vec![],
+                header: None,
+                tolerance_ms: 0,
+            }),
         };
         let mut headers = HeaderMap::new();
         headers.insert("webhook-id", HeaderValue::from_static("msg_1"));
         let id = |scheme| signed_id(&webhook(scheme), &headers).unwrap();
         assert_eq!(id(Some(SignatureScheme::StandardWebhooks)).as_deref(), Some("hook:msg_1"));
-        for scheme in [None, Some(SignatureScheme::Github), Some(SignatureScheme::Stripe), Some(SignatureScheme::HmacSha256)] {
+        for scheme in
+            [None, Some(SignatureScheme::Github), Some(SignatureScheme::Stripe), Some(SignatureScheme::HmacSha256)]
+        {
             assert_eq!(id(scheme), None);
         }
     }

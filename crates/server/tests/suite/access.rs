@@ -2,14 +2,16 @@
 
 use crate::harness::*;
 use axum::body::Body;
+use semel_core::WorkspaceId;
 use semel_server::Role;
 use semel_server::auth::{Access, Principal};
 use semel_server::routes::{ROUTES, Route};
-use semel_core::WorkspaceId;
 use serde_json::json;
 
 fn path(route: &Route) -> String {
-    let fill = |part: &str| if part.starts_with('{') { "00000000-0000-7000-8000-000000000000".to_owned() } else { part.to_owned() };
+    let fill = |part: &str| {
+        if part.starts_with('{') { "00000000-0000-7000-8000-000000000000".to_owned() } else { part.to_owned() }
+    };
     route.path.split('/').map(fill).collect::<Vec<_>>().join("/")
 }
 
@@ -25,9 +27,14 @@ async fn ask(server: &Server, route: &Route, token: Option<&str>) -> Answer {
 async fn every_route_refuses_every_caller_it_should_and_changes_nothing() {
     let server = Server::with_tokens();
     let expired = server.token("main", Role::Admin, Some(0));
-    let tokens: Vec<(Role, &str, String)> =
-        ["main", "other"].into_iter().flat_map(|w| Role::ALL.map(|role| (role, w, server.token(w, role, None)))).collect();
-    let forged = { let token = &tokens[0].2; format!("{}{}", &token[..token.len() - 2], if token.ends_with("AA") { "BB" } else { "AA" }) };
+    let tokens: Vec<(Role, &str, String)> = ["main", "other"]
+        .into_iter()
+        .flat_map(|w| Role::ALL.map(|role| (role, w, server.token(w, role, None))))
+        .collect();
+    let forged = {
+        let token = &tokens[0].2;
+        format!("{}{}", &token[..token.len() - 2], if token.ends_with("AA") { "BB" } else { "AA" })
+    };
     let mut checked = 0;
     for route in ROUTES {
         let name = format!("{} {}", route.method, route.path);
@@ -42,10 +49,20 @@ async fn every_route_refuses_every_caller_it_should_and_changes_nothing() {
             ask(&server, route, Some(&expired)).await.refused(401, "token_expired");
         }
         for (role, workspace, token) in &tokens {
-            let principal = Principal { workspace: WorkspaceId(workspace.to_string()), token_id: String::new(), name: String::new(), role: *role };
+            let principal = Principal {
+                workspace: WorkspaceId(workspace.to_string()),
+                token_id: String::new(),
+                name: String::new(),
+                role: *role,
+            };
             let answer = ask(&server, route, Some(token)).await;
             if route.access.allows(&principal) {
-                assert!(answer.status != 401 && answer.status != 403, "{name} as {} of {workspace}: {}", role.word(), answer.text);
+                assert!(
+                    answer.status != 401 && answer.status != 403,
+                    "{name} as {} of {workspace}: {}",
+                    role.word(),
+                    answer.text
+                );
             } else {
                 answer.refused(403, "forbidden");
             }
@@ -63,7 +80,11 @@ async fn every_described_path_is_routed() {
     let document = server.get("/openapi.json").await.expect(200).json;
     for (path, methods) in document["paths"].as_object().unwrap() {
         for method in methods.as_object().unwrap().keys() {
-            let filled = path.split('/').map(|part| if part.starts_with('{') { "x" } else { part }).collect::<Vec<_>>().join("/");
+            let filled = path
+                .split('/')
+                .map(|part| if part.starts_with('{') { "x" } else { part })
+                .collect::<Vec<_>>()
+                .join("/");
             let answer = server.send(request(&method.to_uppercase(), &filled).body(Body::empty()).unwrap()).await;
             assert_ne!(answer.json["code"], "path_not_found", "{method} {path}");
             assert_ne!(answer.json["code"], "method_not_allowed", "{method} {path}");
@@ -80,10 +101,13 @@ async fn a_revoked_token_is_refused_at_the_next_request() {
     let server = Server::with_tokens();
     let admin = server.token("main", Role::Admin, None);
     let as_admin = |method: &str, path: &str| request(method, path).header("authorization", format!("Bearer {admin}"));
-    let create = as_admin("POST", "/v1/tokens").body(Body::from(json!({"name": "ci", "role": "viewer", "expires_in": "PT1H"}).to_string())).unwrap();
+    let create = as_admin("POST", "/v1/tokens")
+        .body(Body::from(json!({"name": "ci", "role": "viewer", "expires_in": "PT1H"}).to_string()))
+        .unwrap();
     let made = server.send(create).await.expect(200).json;
     let token = made["token"].as_str().unwrap().to_owned();
-    let use_it = || request("GET", "/v1/runs").header("authorization", format!("Bearer {token}")).body(Body::empty()).unwrap();
+    let use_it =
+        || request("GET", "/v1/runs").header("authorization", format!("Bearer {token}")).body(Body::empty()).unwrap();
     server.send(use_it()).await.expect(200);
     let listed = server.send(as_admin("GET", "/v1/tokens").body(Body::empty()).unwrap()).await.expect(200);
     let secret = token.rsplit('_').next().unwrap();
@@ -91,14 +115,18 @@ async fn a_revoked_token_is_refused_at_the_next_request() {
     // Another workspace's admin cannot see or revoke it; both look like a missing one.
     let stranger = server.token("other", Role::Admin, None);
     let path = format!("/v1/tokens/{}", made["id"].as_str().unwrap());
-    let foreign = request("DELETE", &path).header("authorization", format!("Bearer {stranger}")).body(Body::empty()).unwrap();
+    let foreign =
+        request("DELETE", &path).header("authorization", format!("Bearer {stranger}")).body(Body::empty()).unwrap();
     server.send(foreign).await.refused(404, "token_unknown");
     let cross = request("POST", "/v1/tokens").header("authorization", format!("Bearer {stranger}"));
     let cross = cross.body(Body::from(json!({"name": "x", "role": "admin", "workspace": "main"}).to_string())).unwrap();
     server.send(cross).await.refused(403, "forbidden");
     server.send(as_admin("DELETE", &path).body(Body::empty()).unwrap()).await.expect(204);
     server.send(use_it()).await.refused(401, "token_invalid");
-    server.send(as_admin("DELETE", "/v1/tokens/0123456789abcdef").body(Body::empty()).unwrap()).await.refused(404, "token_unknown");
+    server
+        .send(as_admin("DELETE", "/v1/tokens/0123456789abcdef").body(Body::empty()).unwrap())
+        .await
+        .refused(404, "token_unknown");
 }
 
 #[tokio::test]
@@ -106,7 +134,13 @@ async fn a_viewer_sees_that_runs_happen_and_not_what_is_in_them() {
     let server = Server::with_tokens();
     let (author, viewer) = (server.token("main", Role::Author, None), server.token("main", Role::Viewer, None));
     let send = |token: &str, method: &str, path: &str, body: String| {
-        server.send(request(method, path).header("authorization", format!("Bearer {token}")).header("prefer", "wait=20").body(Body::from(body)).unwrap())
+        server.send(
+            request(method, path)
+                .header("authorization", format!("Bearer {token}"))
+                .header("prefer", "wait=20")
+                .body(Body::from(body))
+                .unwrap(),
+        )
     };
     send(&author, "PUT", "/v1/workflows", FAILS.to_owned()).await.expect(200);
     let body = json!({"workflow_id": "fails", "inputs": {}, "labels": {"who": "x"}}).to_string();

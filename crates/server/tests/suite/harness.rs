@@ -51,7 +51,12 @@ impl Performer for Gated {
             let _ = gate.wait_for(|open| *open).await;
             let text = request.config.to_string();
             if text.contains("fail.example") {
-                Outcome::FailedClean { code: "http_status", message: "card 4111 refused".into(), output: None, retryable: false }
+                Outcome::FailedClean {
+                    code: "http_status",
+                    message: "card 4111 refused".into(),
+                    output: None,
+                    retryable: false,
+                }
             } else if text.contains("lost.example") {
                 Outcome::Lost { code: "http_lost", message: "no answer".into() }
             } else {
@@ -153,7 +158,13 @@ impl Server {
 
     pub fn token(&self, workspace: &str, role: Role, life_ms: Option<i64>) -> String {
         let now = self.store.now();
-        let new = NewToken { workspace: WorkspaceId(workspace.into()), name: role.word().into(), role, now, expires_at: life_ms.map(|ms| now.plus(ms)) };
+        let new = NewToken {
+            workspace: WorkspaceId(workspace.into()),
+            name: role.word().into(),
+            role,
+            now,
+            expires_at: life_ms.map(|ms| now.plus(ms)),
+        };
         let (row, text) = make_token(new, os_random);
         self.store.call(Work::PutToken(Box::new(row))).unwrap();
         text
@@ -188,7 +199,8 @@ impl Server {
     }
 
     pub async fn trigger_waiting(&self, flow: &str, key: Option<&str>, data: Json, wait: Option<u32>) -> Answer {
-        let mut request = request("POST", &format!("/v1/workflows/{flow}/trigger")).header("content-type", "application/json");
+        let mut request =
+            request("POST", &format!("/v1/workflows/{flow}/trigger")).header("content-type", "application/json");
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }

@@ -10,27 +10,52 @@ use tower::ServiceExt;
 async fn flows_are_pushed_listed_and_explained_when_wrong() {
     let server = Server::start();
     let pushed = server.push(ECHO).await.expect(200).json;
-    assert_eq!((&pushed["workflow_id"], &pushed["revision"], &pushed["changed"]), (&json!("shop:echo"), &json!(1), &json!(true)));
+    assert_eq!(
+        (&pushed["workflow_id"], &pushed["revision"], &pushed["changed"]),
+        (&json!("shop:echo"), &json!(1), &json!(true))
+    );
     assert_eq!(server.push(ECHO).await.expect(200).json["changed"], false);
     server.push(&ECHO.replace("defaults: 1", "defaults: 2")).await.expect(200);
     server.push(CALL).await.expect(200);
     let first = server.get("/v1/workflows?limit=1").await.expect(200).json;
     assert_eq!(first["items"][0]["workflow_id"], "shop:call");
-    let second = server.get(&format!("/v1/workflows?limit=1&cursor={}", first["next_cursor"].as_str().unwrap())).await.expect(200).json;
+    let second = server
+        .get(&format!("/v1/workflows?limit=1&cursor={}", first["next_cursor"].as_str().unwrap()))
+        .await
+        .expect(200)
+        .json;
     assert_eq!((&second["items"][0]["workflow_id"], &second["next_cursor"]), (&json!("shop:echo"), &Json::Null));
-    assert!(server.get("/v1/workflows/echo").await.expect(200).json["source"].as_str().unwrap().contains("defaults: 2"));
-    assert!(server.get("/v1/workflows/echo?revision=1").await.expect(200).json["source"].as_str().unwrap().contains("defaults: 1"));
+    assert!(
+        server.get("/v1/workflows/echo").await.expect(200).json["source"].as_str().unwrap().contains("defaults: 2")
+    );
+    assert!(
+        server.get("/v1/workflows/echo?revision=1").await.expect(200).json["source"]
+            .as_str()
+            .unwrap()
+            .contains("defaults: 1")
+    );
     server.get("/v1/workflows/echo?revision=9").await.refused(404, "flow_unknown");
     let revisions = server.get("/v1/workflows/echo/revisions").await.expect(200).json;
-    assert_eq!(revisions["items"].as_array().unwrap().iter().map(|row| row["revision"].clone()).collect::<Vec<_>>(), [json!(2), json!(1)]);
+    assert_eq!(
+        revisions["items"].as_array().unwrap().iter().map(|row| row["revision"].clone()).collect::<Vec<_>>(),
+        [json!(2), json!(1)]
+    );
 
-    let bad = server.push("id: x\nnamespace: y\ntasks:\n  - {id: a, type: debug.Retrun}\n").await.refused(422, "flow_invalid");
+    let bad = server
+        .push("id: x\nnamespace: y\ntasks:\n  - {id: a, type: debug.Retrun}\n")
+        .await
+        .refused(422, "flow_invalid");
     assert_eq!(bad.json["errors"][0]["line"], 4);
     assert!(bad.json["rendered"].as_str().unwrap().contains("flow.yaml"), "{}", bad.text);
-    let checked = server.send(request("POST", "/v1/workflows/validate").body(Body::from("id: x")).unwrap()).await.expect(200).json;
+    let checked = server
+        .send(request("POST", "/v1/workflows/validate").body(Body::from("id: x")).unwrap())
+        .await
+        .expect(200)
+        .json;
     assert_eq!(checked["valid"], false);
     assert!(!checked["errors"].as_array().unwrap().is_empty());
-    let good = server.send(request("POST", "/v1/workflows/validate").body(Body::from(ECHO)).unwrap()).await.expect(200).json;
+    let good =
+        server.send(request("POST", "/v1/workflows/validate").body(Body::from(ECHO)).unwrap()).await.expect(200).json;
     assert_eq!((&good["valid"], &good["errors"]), (&json!(true), &json!([])));
     server.push("").await.refused(400, "body_invalid");
     server.push(&"#".repeat(512 * 1024 + 1)).await.refused(413, "body_too_large");
@@ -44,7 +69,10 @@ async fn runs_are_started_filtered_and_paged() {
     for n in 0..5 {
         let body = json!({"workflow_id": "echo", "inputs": {"amount": n}, "labels": {"n": n}, "key": format!("k{n}"), "correlation_id": "c"});
         let answer = server.json("POST", "/v1/runs", body).await.expect(200);
-        assert_eq!((&answer.json["decision"], &answer.json["reason"], &answer.json["status"]), (&json!("start"), &json!("first"), &json!("started")));
+        assert_eq!(
+            (&answer.json["decision"], &answer.json["reason"], &answer.json["status"]),
+            (&json!("start"), &json!("first"), &json!("started"))
+        );
         server.ended("main", &answer.run_id()).await;
         server.advance(1_000);
         ids.push(answer.run_id());
@@ -77,7 +105,10 @@ async fn runs_are_started_filtered_and_paged() {
     }
     server.get("/v1/runs?cursor=abc").await.refused(400, "cursor_invalid");
     let run = server.get(&format!("/v1/runs/{}", ids[0])).await.expect(200).json;
-    assert_eq!((&run["inputs"], &run["outputs"], &run["key"]), (&json!({"amount": 4}), &json!({"said": "4"}), &json!("k4")));
+    assert_eq!(
+        (&run["inputs"], &run["outputs"], &run["key"]),
+        (&json!({"amount": 4}), &json!({"said": "4"}), &json!("k4"))
+    );
     for id in ["x", "00000000-0000-7000-8000-000000000000"] {
         server.get(&format!("/v1/runs/{id}")).await.refused(404, "run_unknown");
         server.get(&format!("/v1/runs/{id}/journal")).await.refused(404, "run_unknown");
@@ -94,7 +125,9 @@ async fn the_strategy_of_a_request_decides_what_a_twin_gets() {
     server.push(CALL).await.expect(200);
     server.push(ECHO).await.expect(200);
     server.hold_effects();
-    let start = |key: &'static str, strategy: &'static str| server.json("POST", "/v1/runs", json!({"workflow_id": "call", "key": key, "strategy": strategy}));
+    let start = |key: &'static str, strategy: &'static str| {
+        server.json("POST", "/v1/runs", json!({"workflow_id": "call", "key": key, "strategy": strategy}))
+    };
     let first = start("k", "ietf").await.expect(200);
     let twin = start("k", "ietf").await.refused(409, "in_progress");
     assert_eq!(twin.json["run_id"], first.run_id());
@@ -102,7 +135,9 @@ async fn the_strategy_of_a_request_decides_what_a_twin_gets() {
     server.release_effects();
     server.ended("main", &first.run_id()).await;
     start("k", "conductor_fail").await.refused(409, "already_done");
-    let echo = |amount: i64| server.json("POST", "/v1/runs", json!({"workflow_id": "echo", "key": "k", "inputs": {"amount": amount}}));
+    let echo = |amount: i64| {
+        server.json("POST", "/v1/runs", json!({"workflow_id": "echo", "key": "k", "inputs": {"amount": amount}}))
+    };
     echo(1).await.expect(200);
     let mismatch = echo(2).await.refused(422, "payload_mismatch");
     assert_eq!(mismatch.json.get("run_id"), None);
@@ -121,22 +156,41 @@ async fn keys_are_shown_explained_and_released() {
     assert_eq!((&shown["items"][0]["state"], &shown["items"][0]["workflow_id"]), (&json!("done"), &json!("shop:echo")));
     assert_eq!(shown["decisions"].as_array().unwrap().len(), 2);
     assert_eq!(server.get("/v1/keys?state=done&key=k").await.expect(200).json["items"].as_array().unwrap().len(), 1);
-    let explained = server.json("POST", "/v1/keys/explain", json!({"workflow_id": "echo", "key": "k"})).await.expect(200);
+    let explained =
+        server.json("POST", "/v1/keys/explain", json!({"workflow_id": "echo", "key": "k"})).await.expect(200);
     assert_eq!(explained.json["met"], true);
     assert!(explained.text.contains("`mismatch: ignore`"), "{}", explained.text);
-    let apart = server.json("POST", "/v1/keys/explain", json!({"workflow_id": "shop:echo", "key": "k", "other_key": "K"})).await.expect(200);
+    let apart = server
+        .json("POST", "/v1/keys/explain", json!({"workflow_id": "shop:echo", "key": "k", "other_key": "K"}))
+        .await
+        .expect(200);
     assert_eq!(apart.json["met"], false);
     assert!(apart.text.contains("letter case"));
     let log = server.get("/v1/decisions?decision=replay").await.expect(200).json;
     let seq = log["items"][0]["seq"].as_u64().unwrap();
-    let by_seq = server.json("POST", "/v1/keys/explain", json!({"decision": seq, "other": shown["decisions"][1]["seq"]})).await.expect(200);
+    let by_seq = server
+        .json("POST", "/v1/keys/explain", json!({"decision": seq, "other": shown["decisions"][1]["seq"]}))
+        .await
+        .expect(200);
     assert_eq!(by_seq.json["met"], true);
-    server.json("POST", "/v1/keys/explain", json!({"decision": 1_000_000, "other": seq})).await.refused(404, "decision_unknown");
+    server
+        .json("POST", "/v1/keys/explain", json!({"decision": 1_000_000, "other": seq}))
+        .await
+        .refused(404, "decision_unknown");
     server.json("POST", "/v1/keys/explain", json!({"decision": 1})).await.refused(400, "body_invalid");
 
-    server.json("POST", "/v1/keys/release", json!({"key": "k", "workflow_id": "echo"})).await.refused(400, "body_invalid");
-    server.json("POST", "/v1/keys/release", json!({"key": "x", "workflow_id": "echo", "why": "y"})).await.refused(404, "key_unknown");
-    server.json("POST", "/v1/keys/release", json!({"key": "k", "workflow_id": "echo", "why": "resend"})).await.expect(200);
+    server
+        .json("POST", "/v1/keys/release", json!({"key": "k", "workflow_id": "echo"}))
+        .await
+        .refused(400, "body_invalid");
+    server
+        .json("POST", "/v1/keys/release", json!({"key": "x", "workflow_id": "echo", "why": "y"}))
+        .await
+        .refused(404, "key_unknown");
+    server
+        .json("POST", "/v1/keys/release", json!({"key": "k", "workflow_id": "echo", "why": "resend"}))
+        .await
+        .expect(200);
     let again = server.trigger("echo", Some("k"), json!({})).await.expect(200);
     assert_eq!(again.json["idempotent_replayed"], false);
 }
@@ -150,7 +204,10 @@ async fn runs_are_controlled_deleted_and_erased() {
     let id = server.trigger("call", Some("k"), json!({})).await.run_id();
     let delete = |id: String| server.send(request("DELETE", &format!("/v1/runs/{id}")).body(Body::empty()).unwrap());
     delete(id.clone()).await.refused(409, "run_live");
-    server.json("POST", "/v1/keys/release", json!({"key": "k", "workflow_id": "call", "why": "x"})).await.refused(409, "run_live");
+    server
+        .json("POST", "/v1/keys/release", json!({"key": "k", "workflow_id": "call", "why": "x"}))
+        .await
+        .refused(409, "run_live");
     server.json("POST", &format!("/v1/runs/{id}/restart"), json!({"why": "x"})).await.refused(409, "not_possible");
     server.json("POST", &format!("/v1/runs/{id}/cancel"), json!({"wy": "x"})).await.refused(400, "body_invalid");
     let paused = server.json("POST", &format!("/v1/runs/{id}/pause"), json!({"why": "lunch"})).await.expect(200);
@@ -168,7 +225,10 @@ async fn runs_are_controlled_deleted_and_erased() {
     server.ended("main", &id).await;
     server.send(request("POST", &format!("/v1/runs/{id}/erase")).body(Body::empty()).unwrap()).await.expect(204);
     let erased = server.get(&format!("/v1/runs/{id}")).await.expect(200);
-    assert_eq!((&erased.json["erased"], &erased.json["inputs"], &erased.json["key"]), (&json!(true), &Json::Null, &Json::Null));
+    assert_eq!(
+        (&erased.json["erased"], &erased.json["inputs"], &erased.json["key"]),
+        (&json!(true), &Json::Null, &Json::Null)
+    );
     assert!(!server.get(&format!("/v1/runs/{id}/journal")).await.expect(200).text.contains("987654"));
     server.trigger("echo", Some("e"), json!({})).await.refused(410, "erased");
 }
@@ -183,7 +243,10 @@ async fn values_and_secrets_are_kept() {
     put(json!({"ttl": "PT1H"})).await.refused(400, "body_invalid");
     put(json!({"value": 1, "ttl": "1h"})).await.refused(400, "body_invalid");
     let found = server.get("/v1/kv/shop/a%2Fb").await.expect(200).json;
-    assert_eq!((&found["value"], &found["type"], &found["expires_at"]), (&json!({"x": [1]}), &json!("JSON"), &json!("2026-01-01T01:00:00.000Z")));
+    assert_eq!(
+        (&found["value"], &found["type"], &found["expires_at"]),
+        (&json!({"x": [1]}), &json!("JSON"), &json!("2026-01-01T01:00:00.000Z"))
+    );
     server.advance(3_600_000);
     server.get("/v1/kv/shop/a%2Fb").await.refused(410, "expired");
     put(json!({"value": null})).await.expect(200);
@@ -193,7 +256,8 @@ async fn values_and_secrets_are_kept() {
 
     let made = server.json("PUT", "/v1/secrets/PAY", json!({"value": "hush-hush"})).await.expect(200);
     assert_eq!(made.json, json!({"name": "PAY", "version": 1}));
-    let wrong = server.json("PUT", "/v1/secrets/PAY", json!({"value": {"hush": "hush"}})).await.refused(400, "body_invalid");
+    let wrong =
+        server.json("PUT", "/v1/secrets/PAY", json!({"value": {"hush": "hush"}})).await.refused(400, "body_invalid");
     assert!(!wrong.text.contains("hush"));
     server.json("PUT", "/v1/secrets/a%20b", json!({"value": "x"})).await.refused(400, "secret_name_invalid");
     let listed = server.get("/v1/secrets").await.expect(200);
@@ -210,11 +274,14 @@ async fn workspaces_are_made_once_and_chosen_by_header() {
     server.json("POST", "/v1/workspaces", json!({"id": "Third!"})).await.refused(400, "body_invalid");
     assert!(server.get("/v1/workspaces").await.expect(200).text.contains("third"));
     server.push(ECHO).await.expect(200);
-    let elsewhere = |name: &'static str| server.send(request("GET", "/v1/workflows/echo").header("x-semel-workspace", name).body(Body::empty()).unwrap());
+    let elsewhere = |name: &'static str| {
+        server.send(request("GET", "/v1/workflows/echo").header("x-semel-workspace", name).body(Body::empty()).unwrap())
+    };
     elsewhere("main").await.expect(200);
     elsewhere("third").await.refused(404, "flow_unknown");
     elsewhere("nowhere").await.refused(404, "workspace_unknown");
-    let foreign = request("POST", "/v1/workspaces").header("host", "localhost").header("origin", "https://evil.example");
+    let foreign =
+        request("POST", "/v1/workspaces").header("host", "localhost").header("origin", "https://evil.example");
     server.send(foreign.body(Body::from("{}")).unwrap()).await.refused(403, "cross_origin");
 }
 
@@ -224,7 +291,12 @@ async fn a_follower_sees_the_run_to_its_end() {
     server.push(CALL).await.expect(200);
     server.hold_effects();
     let id = server.trigger("call", None, json!({})).await.run_id();
-    let response = server.router.clone().oneshot(request("GET", &format!("/v1/runs/{id}/follow")).body(Body::empty()).unwrap()).await.unwrap();
+    let response = server
+        .router
+        .clone()
+        .oneshot(request("GET", &format!("/v1/runs/{id}/follow")).body(Body::empty()).unwrap())
+        .await
+        .unwrap();
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let mut stream = response.into_body().into_data_stream();
     let first = String::from_utf8(stream.next().await.unwrap().unwrap().to_vec()).unwrap();

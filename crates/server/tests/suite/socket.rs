@@ -1,8 +1,8 @@
 //! The accept loop over real sockets: limits and the orderly end.
 
 use crate::harness::*;
-use serde_json::json;
 use semel_server::{ServerConfig, serve};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,7 +33,9 @@ async fn say(address: SocketAddr, bytes: &[u8]) -> String {
 /// Everything until the server closes; an abrupt close counts as one.
 async fn heard(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
-    let _ = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut all)).await.expect("the server does not close");
+    let _ = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut all))
+        .await
+        .expect("the server does not close");
     String::from_utf8_lossy(&all).into_owned()
 }
 
@@ -47,7 +49,9 @@ fn config(change: impl FnOnce(&mut ServerConfig)) -> ServerConfig {
 async fn heads_are_limited_in_size_and_time() {
     let server = Server::with(config(|c| c.limits.header_read_ms_max = 200));
     let at = listen(&server).await;
-    let head = |bytes: usize| format!("GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: {}\r\n\r\n", "a".repeat(bytes));
+    let head = |bytes: usize| {
+        format!("GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: {}\r\n\r\n", "a".repeat(bytes))
+    };
     assert!(say(at.address, head(12 * 1024).as_bytes()).await.starts_with("HTTP/1.1 200"));
     assert!(say(at.address, head(20 * 1024).as_bytes()).await.starts_with("HTTP/1.1 431"));
     // Nothing at all, the beginning of either protocol, half a head: all are closed in time.
@@ -119,7 +123,11 @@ async fn the_end_is_orderly() {
     let mut begun = vec![0u8; 15];
     follower.read_exact(&mut begun).await.unwrap();
     let mut changes = server.engine.changes();
-    let mut waiter = connect("POST /v1/workflows/call/trigger HTTP/1.1\r\nhost: localhost\r\nprefer: wait=60\r\ncontent-length: 0\r\n\r\n".to_owned()).await;
+    let mut waiter = connect(
+        "POST /v1/workflows/call/trigger HTTP/1.1\r\nhost: localhost\r\nprefer: wait=60\r\ncontent-length: 0\r\n\r\n"
+            .to_owned(),
+    )
+    .await;
     while changes.recv().await.unwrap().run.to_string() == id {}
     let mut idle = connect("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned()).await;
     idle.read_exact(&mut begun).await.unwrap();

@@ -69,7 +69,15 @@ async fn f05_racing_firsts_make_one_run() {
 async fn f06_f10_f17_other_keys_and_no_key_are_other_events() {
     let server = Server::start();
     server.push(ECHO).await.expect(200);
-    let keys = [Some("k"), Some("K"), Some("evt_1"), Some("gh_push_sha_0a1b"), Some("8a6e0804-2bd0-4672-b79d-d97027f9071a"), None, None];
+    let keys = [
+        Some("k"),
+        Some("K"),
+        Some("evt_1"),
+        Some("gh_push_sha_0a1b"),
+        Some("8a6e0804-2bd0-4672-b79d-d97027f9071a"),
+        None,
+        None,
+    ];
     for key in keys {
         assert!(!is_replay(&server.trigger("echo", key, json!({})).await.expect(200)));
     }
@@ -80,16 +88,21 @@ async fn f06_f10_f17_other_keys_and_no_key_are_other_events() {
 async fn f07_workspaces_do_not_share_keys() {
     let server = Server::with_tokens();
     for workspace in ["main", "other"] {
-        let (author, trigger) = (server.token(workspace, Role::Author, None), server.token(workspace, Role::Trigger, None));
+        let (author, trigger) =
+            (server.token(workspace, Role::Author, None), server.token(workspace, Role::Trigger, None));
         let push = request("PUT", "/v1/workflows").header("authorization", format!("Bearer {author}"));
         server.send(push.body(Body::from(ECHO)).unwrap()).await.expect(200);
-        let call = request("POST", "/v1/workflows/echo/trigger").header("authorization", format!("Bearer {trigger}")).header("idempotency-key", "k");
+        let call = request("POST", "/v1/workflows/echo/trigger")
+            .header("authorization", format!("Bearer {trigger}"))
+            .header("idempotency-key", "k");
         let answer = server.send(call.body(Body::empty()).unwrap()).await.expect(200);
         assert!(!is_replay(&answer));
-        let show = request("GET", &format!("/v1/runs/{}", answer.run_id())).header("authorization", format!("Bearer {author}"));
+        let show = request("GET", &format!("/v1/runs/{}", answer.run_id()))
+            .header("authorization", format!("Bearer {author}"));
         server.send(show.body(Body::empty()).unwrap()).await.expect(200);
         let stranger = server.token(if workspace == "main" { "other" } else { "main" }, Role::Admin, None);
-        let show = request("GET", &format!("/v1/runs/{}", answer.run_id())).header("authorization", format!("Bearer {stranger}"));
+        let show = request("GET", &format!("/v1/runs/{}", answer.run_id()))
+            .header("authorization", format!("Bearer {stranger}"));
         server.send(show.body(Body::empty()).unwrap()).await.refused(404, "run_unknown");
     }
 }
@@ -107,7 +120,8 @@ async fn f08_f09_keys_are_bounded_and_refusals_store_nothing() {
     server.trigger("nope", Some("k"), json!({})).await.refused(404, "flow_unknown");
     let inputs = server.trigger("echo", Some("k"), json!({"amount": "many"})).await.refused(422, "input_invalid");
     assert_eq!(inputs.json["errors"][0]["field"], "amount");
-    let twice = request("POST", "/v1/workflows/echo/trigger").header("idempotency-key", "a").header("idempotency-key", "b");
+    let twice =
+        request("POST", "/v1/workflows/echo/trigger").header("idempotency-key", "a").header("idempotency-key", "b");
     server.send(twice.body(Body::empty()).unwrap()).await.refused(400, "key_repeated");
     for (body, code) in [
         ("[]", "body_invalid"),
@@ -122,11 +136,15 @@ async fn f08_f09_keys_are_bounded_and_refusals_store_nothing() {
     let call = |body: Vec<u8>| request("POST", "/v1/workflows/echo/trigger").body(Body::from(body)).unwrap();
     server.send(call(b"{\"data\":{\"a\":\"\xff\"}}".to_vec())).await.refused(400, "body_not_utf8");
     server.send(call(vec![b'['; 100_000])).await.refused(400, "json_too_deep");
-    let form = request("POST", "/v1/workflows/echo/trigger").header("content-type", "application/x-www-form-urlencoded");
+    let form =
+        request("POST", "/v1/workflows/echo/trigger").header("content-type", "application/x-www-form-urlencoded");
     server.send(form.body(Body::from("a=1")).unwrap()).await.refused(415, "unsupported_media_type");
     assert_eq!(server.store.dump().unwrap(), before);
     let refusals = server.get("/v1/refusals").await.expect(200);
-    assert_eq!(refusals.json["items"][0], json!({"at": "2026-01-01T00:00:00.000Z", "door": "trigger", "code": "unsupported_media_type", "path": "/v1/workflows/echo/trigger"}));
+    assert_eq!(
+        refusals.json["items"][0],
+        json!({"at": "2026-01-01T00:00:00.000Z", "door": "trigger", "code": "unsupported_media_type", "path": "/v1/workflows/echo/trigger"})
+    );
     assert!(!refusals.text.contains("many"));
 }
 
@@ -228,7 +246,13 @@ async fn a_doubtful_run_is_shown_as_held() {
     assert_eq!((is_replay(&twin), &twin.json["status"]), (true, &json!("held")));
     let id = first.run_id();
     server.send(request("DELETE", &format!("/v1/runs/{id}")).body(Body::empty()).unwrap()).await.expect(409);
-    let run = server.json("POST", &format!("/v1/runs/{id}/verdict"), json!({"verdict": "done", "result": {"code": 201}, "why": "seen at the bank"})).await;
+    let run = server
+        .json(
+            "POST",
+            &format!("/v1/runs/{id}/verdict"),
+            json!({"verdict": "done", "result": {"code": 201}, "why": "seen at the bank"}),
+        )
+        .await;
     run.expect(200);
     server.ended("main", &id).await;
     assert_eq!(server.get(&format!("/v1/runs/{id}")).await.json["status"], "completed");
@@ -236,7 +260,8 @@ async fn a_doubtful_run_is_shown_as_held() {
 
 #[tokio::test]
 async fn the_scope_switch_copies_the_literal_text() {
-    let server = Server::with(ServerConfig { dev: true, trigger_scope: TriggerScope::Workspace, ..ServerConfig::default() });
+    let server =
+        Server::with(ServerConfig { dev: true, trigger_scope: TriggerScope::Workspace, ..ServerConfig::default() });
     server.push(ECHO).await.expect(200);
     server.push(CALL).await.expect(200);
     let first = server.trigger("echo", Some("k"), json!({})).await.expect(200);

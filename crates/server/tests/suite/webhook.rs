@@ -41,9 +41,11 @@ async fn deliver(server: &Server, path: &str, headers: &[(&str, &str)], body: &s
 async fn a_delivery_runs_once_and_its_twin_is_answered() {
     let server = Server::with_tokens();
     let author = server.token("main", semel_server::Role::Operator, None);
-    let push = request("PUT", "/v1/workflows").header("authorization", format!("Bearer {}", server.token("main", semel_server::Role::Author, None)));
+    let push = request("PUT", "/v1/workflows")
+        .header("authorization", format!("Bearer {}", server.token("main", semel_server::Role::Author, None)));
     server.send(push.body(Body::from(HOOK)).unwrap()).await.expect(200);
-    let headers = [("x-kind", "paid"), ("authorization", "Basic hush"), ("cookie", "hush"), ("idempotency-key", "another")];
+    let headers =
+        [("x-kind", "paid"), ("authorization", "Basic hush"), ("cookie", "hush"), ("idempotency-key", "another")];
     let path = "/v1/webhooks/shop/hook/s3cret?p=1&p=2";
     let first = deliver(&server, path, &headers, r#"{"id":"evt_1"}"#).await.expect(200);
     assert_eq!(first.json["outputs"], json!({"said": "evt_1 paid 1"}));
@@ -53,7 +55,8 @@ async fn a_delivery_runs_once_and_its_twin_is_answered() {
         let twin = deliver(&server, path, &headers, r#"{"id":"evt_1"}"#).await.expect(200);
         assert_eq!((twin.run_id(), &twin.json["idempotent_replayed"]), (first.run_id(), &json!(true)));
     }
-    let journal = request("GET", &format!("/v1/runs/{}/journal", first.run_id())).header("authorization", format!("Bearer {author}"));
+    let journal = request("GET", &format!("/v1/runs/{}/journal", first.run_id()))
+        .header("authorization", format!("Bearer {author}"));
     let journal = server.send(journal.body(Body::empty()).unwrap()).await.expect(200);
     assert!(journal.text.contains("evt_1") && !journal.text.contains("hush"), "{}", journal.text);
 }
@@ -64,7 +67,13 @@ async fn wrong_addresses_look_alike_and_head_starts_nothing() {
     server.push(HOOK).await.expect(200);
     let before = server.store.dump().unwrap();
     let mut answers = Vec::new();
-    for path in ["/v1/webhooks/shop/hook/wrong", "/v1/webhooks/shop/nope/s3cret", "/v1/webhooks/nope/hook/s3cret", "/v1/webhooks/shop/hook/s3cret?workspace=other", "/v1/webhooks/shop/hook/s3cret?workspace=.."] {
+    for path in [
+        "/v1/webhooks/shop/hook/wrong",
+        "/v1/webhooks/shop/nope/s3cret",
+        "/v1/webhooks/nope/hook/s3cret",
+        "/v1/webhooks/shop/hook/s3cret?workspace=other",
+        "/v1/webhooks/shop/hook/s3cret?workspace=..",
+    ] {
         answers.push(deliver(&server, path, &[], r#"{"id":"e"}"#).await.refused(404, "webhook_unknown").text);
     }
     answers.dedup();

@@ -98,7 +98,8 @@ pub fn flow(cx: &Cx, ws: i64, flow: &FlowRef, revision: Option<u32>) -> Result<O
 }
 
 pub fn flow_revisions(cx: &Cx, ws: i64, flow: &FlowRef) -> Result<Vec<FlowRow>> {
-    let sql = format!("SELECT {FLOW} FROM flows f WHERE f.ws = ?1 AND f.namespace = ?2 AND f.id = ?3 ORDER BY f.revision");
+    let sql =
+        format!("SELECT {FLOW} FROM flows f WHERE f.ws = ?1 AND f.namespace = ?2 AND f.id = ?3 ORDER BY f.revision");
     cx.all(&sql, params![ws, flow.namespace, flow.id], |row| read_flow(cx, row))
 }
 
@@ -176,7 +177,9 @@ const SCHEDULE: &str = "SELECT w.name, s.namespace, s.flow_id, s.trigger, s.next
     FROM schedules s JOIN workspaces w ON w.ws = s.ws";
 
 pub fn due_schedules(cx: &Cx, now: Millis, limit: u32) -> Result<Vec<ScheduleRow>> {
-    let sql = format!("{SCHEDULE} WHERE s.next_due <= ?1 ORDER BY s.next_due, w.name, s.namespace, s.flow_id, s.trigger LIMIT ?2");
+    let sql = format!(
+        "{SCHEDULE} WHERE s.next_due <= ?1 ORDER BY s.next_due, w.name, s.namespace, s.flow_id, s.trigger LIMIT ?2"
+    );
     cx.all(&sql, params![now.0, limit], read_schedule)
 }
 

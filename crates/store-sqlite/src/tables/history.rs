@@ -10,7 +10,12 @@ use semel_store::{EffectRow, Inbox, JournalRow, LogRow, SnapshotRow, TimerRow};
 
 fn journal_digest(row: &JournalRow) -> i64 {
     let head = [row.seq.to_le_bytes(), row.at.0.to_le_bytes(), u64::from(row.format).to_le_bytes()].concat();
-    Checksum::new().part(Some(row.run.as_bytes())).part(Some(&head)).part(Some(&row.events)).part(row.values.as_deref()).value()
+    Checksum::new()
+        .part(Some(row.run.as_bytes()))
+        .part(Some(&head))
+        .part(Some(&row.events))
+        .part(row.values.as_deref())
+        .value()
 }
 
 fn read_journal(row: &Row) -> Result<JournalRow> {
@@ -32,7 +37,16 @@ fn read_journal(row: &Row) -> Result<JournalRow> {
 pub fn append_journal(cx: &Cx, ws: i64, row: &JournalRow) -> Result<()> {
     cx.exec(
         "INSERT INTO journal (ws, run, seq, at, format, events, vals, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        params![ws, row.run.as_bytes(), int(row.seq), row.at.0, row.format, row.events, row.values, journal_digest(row)],
+        params![
+            ws,
+            row.run.as_bytes(),
+            int(row.seq),
+            row.at.0,
+            row.format,
+            row.events,
+            row.values,
+            journal_digest(row)
+        ],
     )?;
     Ok(())
 }

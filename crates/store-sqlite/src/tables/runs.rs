@@ -99,7 +99,8 @@ fn head_sql() -> &'static str {
 }
 
 pub fn whole(cx: &Cx, ws: i64, id: RunId) -> Result<Option<Whole>> {
-    let sql = format!("SELECT {HEAD}, {VALUES} FROM runs r JOIN run_values v ON v.num = r.num WHERE r.ws = ?1 AND r.id = ?2");
+    let sql =
+        format!("SELECT {HEAD}, {VALUES} FROM runs r JOIN run_values v ON v.num = r.num WHERE r.ws = ?1 AND r.id = ?2");
     cx.one(&sql, params![ws, id.as_bytes()], |row| read_whole(cx, row))
 }
 
@@ -416,7 +417,9 @@ impl Filter {
     fn new(ws: i64, query: &RunQuery) -> Filter {
         // A label leads: its index is in order of id and hardly any run has it.
         let labels = if query.labels.is_empty() { "" } else { "run_labels l CROSS JOIN " };
-        let sql = format!("SELECT {HEAD}, {VALUES} FROM {labels}runs r CROSS JOIN run_values v ON v.num = r.num WHERE r.ws = ?");
+        let sql = format!(
+            "SELECT {HEAD}, {VALUES} FROM {labels}runs r CROSS JOIN run_values v ON v.num = r.num WHERE r.ws = ?"
+        );
         Filter { sql, values: vec![Value::Integer(ws)], ws }
     }
 
@@ -432,7 +435,9 @@ impl Filter {
         for (i, (name, value)) in labels.iter().enumerate() {
             self.sql += match i {
                 0 => " AND l.ws = ? AND l.name = ? AND l.value = ? AND r.id = l.run",
-                _ => " AND EXISTS (SELECT 1 FROM run_labels o WHERE o.ws = ? AND o.name = ? AND o.value = ? AND o.run = r.id)",
+                _ => {
+                    " AND EXISTS (SELECT 1 FROM run_labels o WHERE o.ws = ? AND o.name = ? AND o.value = ? AND o.run = r.id)"
+                }
             };
             self.values.extend([Value::Integer(self.ws), Value::Text(name.clone()), Value::Text(value.clone())]);
         }

@@ -53,7 +53,9 @@ fn compare_reads(program: &mut Program, store: &dyn Store, now: Millis) {
         statuses: status[..dice.below(3) as usize].to_vec(),
         labels: if dice.chance(30) { vec![("team".into(), "red".into())] } else { vec![] },
         key: dice.chance(20).then(|| "k1".into()),
-        correlation_id: dice.chance(20).then(|| dice.pick(&["batch".to_owned(), run.map_or(String::new(), |r| r.to_string())])),
+        correlation_id: dice
+            .chance(20)
+            .then(|| dice.pick(&["batch".to_owned(), run.map_or(String::new(), |r| r.to_string())])),
         parent: run.filter(|_| dice.chance(10)),
         created_from: dice.chance(10).then(|| now.plus(-50)),
         created_to: dice.chance(10).then_some(now),

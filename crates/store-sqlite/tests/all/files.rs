@@ -185,7 +185,8 @@ fn damage_seen_by_the_writer_fails_the_whole_batch() {
     let store = open(&path, Hands::at(START).clock());
     store.call(admit(1)).unwrap();
     Connection::open(&path).unwrap().execute("UPDATE runs SET status = 'nonsense'", []).unwrap();
-    let message = Work::Message { workspace: ws(), run: RunId::from_bytes(1_u128.to_be_bytes()), message: Inbox::Promoted };
+    let message =
+        Work::Message { workspace: ws(), run: RunId::from_bytes(1_u128.to_be_bytes()), message: Inbox::Promoted };
     let (tx, rx) = channel();
     for work in [set("a", json!(1)), message, set("b", json!(1))] {
         let tx = tx.clone();
@@ -232,7 +233,10 @@ fn a_flipped_byte_is_never_served_as_a_value() {
             Ok(dump) => {
                 for (table, column) in columns {
                     let known = rows(&good, table, column);
-                    assert!(rows(&dump, table, column).iter().all(|value| known.contains(value)), "byte {at}: {table}.{column}");
+                    assert!(
+                        rows(&dump, table, column).iter().all(|value| known.contains(value)),
+                        "byte {at}: {table}.{column}"
+                    );
                 }
             }
         }
@@ -247,7 +251,8 @@ fn an_empty_file_becomes_a_store() {
     fs::write(&path, b"").unwrap();
     drop(open(&path, Hands::at(START).clock()));
     let raw = Connection::open(&path).unwrap();
-    let pragma = |name: &str| raw.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
+    let pragma =
+        |name: &str| raw.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
     assert_eq!(pragma("user_version"), i64::from(SCHEMA_VERSION).into());
     assert_eq!(pragma("application_id"), i64::from(APPLICATION_ID).into());
     assert_eq!(pragma("journal_mode"), "wal".to_owned().into());

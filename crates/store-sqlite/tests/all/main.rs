@@ -3,5 +3,5 @@
 mod differential;
 mod files;
 mod program;
-mod support;
 mod suite;
+mod support;

@@ -78,12 +78,20 @@ impl<'a> Program<'a> {
 
     fn json(&mut self) -> Json {
         let small = json!({"n": self.dice.below(3)});
-        self.dice.pick(&[small, json!(null), json!("text \u{e9}"), json!([1, 183.64207777613782, {"a": null}]), json!({})])
+        self.dice.pick(&[
+            small,
+            json!(null),
+            json!("text \u{e9}"),
+            json!([1, 183.64207777613782, {"a": null}]),
+            json!({}),
+        ])
     }
 
     fn labels(&mut self) -> Vec<(String, String)> {
         let count = self.dice.below(3);
-        (0..count).map(|_| (self.dice.pick(&["team", "tier"]).into(), self.dice.pick(&["red", "blue"]).into())).collect()
+        (0..count)
+            .map(|_| (self.dice.pick(&["team", "tier"]).into(), self.dice.pick(&["red", "blue"]).into()))
+            .collect()
     }
 
     pub fn work(&mut self) -> Work {
@@ -166,7 +174,11 @@ impl<'a> Program<'a> {
             self.runs.push((workspace.clone(), run));
         }
         let inputs = self.json();
-        let parent = self.dice.chance(15).then(|| ParentRef { run: parent, step: StepKey("call".into()), waits: self.dice.chance(70) });
+        let parent = self.dice.chance(15).then(|| ParentRef {
+            run: parent,
+            step: StepKey("call".into()),
+            waits: self.dice.chance(70),
+        });
         let key = self.dice.chance(85).then(|| self.claim(&workspace));
         AdmitRequest {
             workspace,
@@ -199,7 +211,11 @@ impl<'a> Program<'a> {
         let settle = self.settle(status);
         let wrong = self.dice.chance(8);
         let now = self.oracle.now();
-        let (events, values) = if self.dice.chance(80) { encode_events(&[Event::Delivered { payload: payload(self.json()) }]) } else { (vec![], None) };
+        let (events, values) = if self.dice.chance(80) {
+            encode_events(&[Event::Delivered { payload: payload(self.json()) }])
+        } else {
+            (vec![], None)
+        };
         RunCommit {
             epoch: if wrong && self.dice.chance(50) { epoch + 1 } else { epoch },
             version: if wrong { version + self.dice.below(2) } else { version },
@@ -240,7 +256,9 @@ impl<'a> Program<'a> {
             Settle::Ended { status: EndStatus::Completed } => Status::Completed,
             Settle::Ended { status: EndStatus::Failed } => Status::Failed,
             Settle::Ended { status: EndStatus::Cancelled } => Status::Cancelled,
-            Settle::Unchanged | Settle::Reopened | Settle::ReopenedByTwin => self.dice.pick(&[Status::Running, Status::Waiting, Status::Paused]),
+            Settle::Unchanged | Settle::Reopened | Settle::ReopenedByTwin => {
+                self.dice.pick(&[Status::Running, Status::Waiting, Status::Paused])
+            }
         };
         HeadChange {
             status,
@@ -258,7 +276,12 @@ impl<'a> Program<'a> {
             run,
             step: StepKey("call".into()),
             class: self.dice.pick(&EffectClass::ALL),
-            state: self.dice.pick(&[EffectState::Intent, EffectState::Done, EffectState::FailedClean, EffectState::InDoubt]),
+            state: self.dice.pick(&[
+                EffectState::Intent,
+                EffectState::Done,
+                EffectState::FailedClean,
+                EffectState::InDoubt,
+            ]),
             attempt: 1,
             sends: self.dice.below(3) as u32,
             out_key: "key".into(),
@@ -270,7 +293,14 @@ impl<'a> Program<'a> {
     fn log(&mut self, run: RunId) -> LogRow {
         // Now and then a number is used twice, which must be refused.
         self.last_log += u64::from(self.dice.chance(97));
-        LogRow { run, seq: self.last_log, at: self.oracle.now(), level: "INFO".into(), step: StepKey("log".into()), message: "hello".into() }
+        LogRow {
+            run,
+            seq: self.last_log,
+            at: self.oracle.now(),
+            level: "INFO".into(),
+            step: StepKey("log".into()),
+            message: "hello".into(),
+        }
     }
 
     fn op(&mut self) -> CommitOp {
@@ -332,7 +362,13 @@ impl<'a> Program<'a> {
 
     fn schedule(&mut self, trigger: &str) -> ScheduleRow {
         let next_due = self.dice.chance(70).then(|| self.oracle.now().plus(self.dice.below(9) as i64));
-        ScheduleRow { workspace: self.workspace(), flow: self.flow(), trigger: trigger.into(), next_due, last_fired: None }
+        ScheduleRow {
+            workspace: self.workspace(),
+            flow: self.flow(),
+            trigger: trigger.into(),
+            next_due,
+            last_fired: None,
+        }
     }
 
     fn put_flow(&mut self) -> Work {

@@ -26,7 +26,10 @@ pub fn first_event_starts_a_run(b: &Bench) {
     let head = answer.run.unwrap();
     assert_eq!(head, b.head(head.id));
     assert_eq!((head.status, head.active, head.version, head.epoch), (Status::Running, true, 1, 1));
-    assert_eq!((head.logical, head.root, head.correlation_id.as_str()), (head.id, head.id, head.id.to_string().as_str()));
+    assert_eq!(
+        (head.logical, head.root, head.correlation_id.as_str()),
+        (head.id, head.id, head.id.to_string().as_str())
+    );
     assert_eq!(head.key.as_deref(), Some("a"));
     let claim = b.claim("a").unwrap();
     assert_eq!((claim.run, claim.state, claim.generation), (head.id, ClaimState::Live, 1));
@@ -195,7 +198,10 @@ pub fn every_occurrence_is_logged(b: &Bench) {
     let rows = b.decisions();
     assert_eq!(rows.iter().map(|r| r.seq).collect::<Vec<_>>(), [2, 1]);
     let twin = &rows[0];
-    assert_eq!((twin.decision, twin.reason, twin.run, twin.prior_run), (Decision::Attach, Reason::Attached, Some(run), Some(run)));
+    assert_eq!(
+        (twin.decision, twin.reason, twin.run, twin.prior_run),
+        (Decision::Attach, Reason::Attached, Some(run), Some(run))
+    );
     assert_eq!((twin.at, twin.key.as_deref(), twin.key_source), (b.now(), Some("a"), Some(KeySource::Caller)));
     assert_eq!(twin.scope.as_deref(), Some("flow:shop:order"));
     assert_eq!(twin.claim, Some(claim_of(&b.ws(), "a").hash));
@@ -217,7 +223,9 @@ pub fn a_peek_agrees_and_writes_nothing(b: &Bench) {
     let held = b.start(b.keyed("held"));
     b.end_in_doubt(held);
     let quiet = b.rows("decisions").len();
-    for (i, request) in [b.keyed("live"), b.keyed("done"), b.keyed("held"), other_payload(b.keyed("live"))].into_iter().enumerate() {
+    for (i, request) in
+        [b.keyed("live"), b.keyed("done"), b.keyed("held"), other_payload(b.keyed("live"))].into_iter().enumerate()
+    {
         let before = b.dump();
         let (peeked, _) = b.store.peek(&request).unwrap().expect("a decision that changes nothing");
         same_dump(&before, &b.dump());

@@ -110,7 +110,14 @@ impl Bench {
     }
 
     pub fn inbox(&self, run: RunId) -> Vec<Inbox> {
-        self.store.load_run(&self.ws(), run).unwrap().expect("the run is there").inbox.into_iter().map(|(_, m)| m).collect()
+        self.store
+            .load_run(&self.ws(), run)
+            .unwrap()
+            .expect("the run is there")
+            .inbox
+            .into_iter()
+            .map(|(_, m)| m)
+            .collect()
     }
 
     pub fn claim(&self, key: &str) -> Option<Claim> {
@@ -255,7 +262,12 @@ impl KvSet {
 
 pub fn claim_of(workspace: &WorkspaceId, key: &str) -> KeyClaim {
     let scope = "flow:shop:order";
-    KeyClaim { hash: claim_hash(workspace, scope, key), key: key.into(), scope: scope.into(), source: KeySource::Caller }
+    KeyClaim {
+        hash: claim_hash(workspace, scope, key),
+        key: key.into(),
+        scope: scope.into(),
+        source: KeySource::Caller,
+    }
 }
 
 /// The same event with another payload.

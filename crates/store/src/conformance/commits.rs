@@ -77,7 +77,14 @@ pub fn a_commit_appends_to_the_journal(b: &Bench) {
     let done = b.commit(RunCommit { events: b"[1]".to_vec(), values: Some(vec![0xff, 0x00, 0xfe]), ..b.step(run) });
     assert_eq!((done.version, b.head(run).version), (2, 2));
     let rows = b.store.journal(&b.ws(), run, 1, 10).unwrap();
-    let expected = JournalRow { run, seq: 2, at: b.now(), format: 1, events: b"[1]".to_vec(), values: Some(vec![0xff, 0x00, 0xfe]) };
+    let expected = JournalRow {
+        run,
+        seq: 2,
+        at: b.now(),
+        format: 1,
+        events: b"[1]".to_vec(),
+        values: Some(vec![0xff, 0x00, 0xfe]),
+    };
     assert_eq!(rows, [expected]);
     assert_eq!(b.head(run).updated_at, b.now());
 }
@@ -123,7 +130,10 @@ pub fn effects_are_kept_by_step(b: &Bench) {
         safe_until: Some(b.now()),
         at: b.now(),
     };
-    b.commit(RunCommit { effects: vec![effect(2, EffectState::Intent), effect(1, EffectState::Intent)], ..b.step(run) });
+    b.commit(RunCommit {
+        effects: vec![effect(2, EffectState::Intent), effect(1, EffectState::Intent)],
+        ..b.step(run)
+    });
     b.commit(RunCommit { effects: vec![effect(1, EffectState::Done)], ..b.step(run) });
     let stored = b.store.effects(&b.ws(), run).unwrap();
     assert_eq!(stored, [effect(1, EffectState::Done), effect(2, EffectState::Intent)]);
@@ -132,7 +142,8 @@ pub fn effects_are_kept_by_step(b: &Bench) {
 pub fn logs_come_in_order(b: &Bench) {
     let run = b.start(b.event());
     b.commit(RunCommit { logs: (1..=5).map(|seq| log(b, run, seq)).collect(), ..b.step(run) });
-    let seqs = |after, limit| b.store.logs(&b.ws(), run, after, limit).unwrap().iter().map(|l| l.seq).collect::<Vec<_>>();
+    let seqs =
+        |after, limit| b.store.logs(&b.ws(), run, after, limit).unwrap().iter().map(|l| l.seq).collect::<Vec<_>>();
     assert_eq!((seqs(0, 10), seqs(2, 2), seqs(5, 10)), (vec![1, 2, 3, 4, 5], vec![3, 4], vec![]));
     assert_eq!(b.store.logs(&b.ws(), run, 0, 1).unwrap(), [log(b, run, 1)]);
 }
@@ -194,7 +205,10 @@ pub fn a_snapshot_is_loaded(b: &Bench) {
     assert!(b.store.load_run(&b.ws(), run).unwrap().unwrap().snapshot.is_none());
     b.commit(RunCommit { events: b"[]".to_vec(), snapshot: Some(vec![1, 2, 255]), ..b.step(run) });
     let loaded = b.store.load_run(&b.ws(), run).unwrap().unwrap();
-    assert_eq!(loaded.snapshot, Some(SnapshotRow { run, version: 2, format: SNAPSHOT_VERSION, state: vec![1, 2, 255] }));
+    assert_eq!(
+        loaded.snapshot,
+        Some(SnapshotRow { run, version: 2, format: SNAPSHOT_VERSION, state: vec![1, 2, 255] })
+    );
     assert_eq!(loaded.row, b.head(run));
 }
 
@@ -254,7 +268,8 @@ pub fn a_parent_hears_of_the_end(b: &Bench) {
     let parent = b.start(b.event());
     let child = b.start(child_of(b, parent, true));
     assert_eq!(b.end(child, EndStatus::Completed).wake, [parent]);
-    let message = Inbox::ChildEnded { run: child, status: EndStatus::Completed, outputs: json!({"total": 7}), doubts: 0 };
+    let message =
+        Inbox::ChildEnded { run: child, status: EndStatus::Completed, outputs: json!({"total": 7}), doubts: 0 };
     assert_eq!(b.inbox(parent), [message]);
 }
 
@@ -331,7 +346,10 @@ pub fn a_failing_op_rolls_the_whole_commit_back(b: &Bench) {
     let run = b.start(b.event());
     // The id is taken, which no script can allow: everything of this commit must go.
     let mut commit = loud(b, run);
-    commit.ops.push(CommitOp { step: StepKey("call".into()), kind: OpKind::Admit(Box::new(AdmitRequest { run, ..b.event() })) });
+    commit.ops.push(CommitOp {
+        step: StepKey("call".into()),
+        kind: OpKind::Admit(Box::new(AdmitRequest { run, ..b.event() })),
+    });
     let before = b.dump();
     assert_eq!(b.fail(Work::Commit(Box::new(commit))).code(), "store_bug");
     same_dump(&before, &b.dump());

@@ -26,7 +26,9 @@ fn open_intent(b: &Bench, run: RunId) {
 }
 
 pub fn a_free_lane_lets_run(b: &Bench) {
-    for (i, busy) in [QUEUE, Busy::Replace, Busy::Deliver, Busy::Reject, Busy::Cancel, Busy::Fail].into_iter().enumerate() {
+    for (i, busy) in
+        [QUEUE, Busy::Replace, Busy::Deliver, Busy::Reject, Busy::Cancel, Busy::Fail].into_iter().enumerate()
+    {
         let answer = b.admit(b.in_lane(&format!("k{i}"), busy));
         assert_eq!(verdict(&answer), (Decision::Start, Reason::First), "{busy:?}");
         b.end(answer.run.unwrap().id, EndStatus::Completed);

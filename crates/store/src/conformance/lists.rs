@@ -47,8 +47,13 @@ pub fn runs_are_found_by_flow(b: &Bench) {
 }
 
 pub fn runs_are_found_by_status(b: &Bench) {
-    let ended: Vec<RunId> =
-        [EndStatus::Completed, EndStatus::Failed, EndStatus::Cancelled].map(|s| { let r = b.start(b.event()); b.end(r, s); r }).into();
+    let ended: Vec<RunId> = [EndStatus::Completed, EndStatus::Failed, EndStatus::Cancelled]
+        .map(|s| {
+            let r = b.start(b.event());
+            b.end(r, s);
+            r
+        })
+        .into();
     let open = b.start(b.event());
     let by = |statuses: &[Status]| find(b, RunQuery { statuses: statuses.to_vec(), ..RunQuery::default() });
     assert_eq!(by(&[Status::Completed]), [ended[0]]);
@@ -56,7 +61,11 @@ pub fn runs_are_found_by_status(b: &Bench) {
     assert_eq!(by(&[Status::Running]), [open]);
     assert_eq!(by(&[Status::Cancelled, Status::Completed, Status::Completed]), [ended[2], ended[0]]);
     assert_eq!(by(&Status::ALL), [open, ended[2], ended[1], ended[0]]);
-    let page = RunQuery { statuses: vec![Status::Completed, Status::Failed, Status::Running], limit: 2, ..RunQuery::default() };
+    let page = RunQuery {
+        statuses: vec![Status::Completed, Status::Failed, Status::Running],
+        limit: 2,
+        ..RunQuery::default()
+    };
     assert_eq!(find(b, page.clone()), [open, ended[1]]);
     assert_eq!(find(b, RunQuery { before: Some(ended[1]), ..page }), [ended[0]]);
 }
@@ -79,7 +88,8 @@ pub fn runs_are_found_by_all_their_labels(b: &Bench) {
     assert!(by(&[("team", "green")]).is_empty());
     let paged = RunQuery { labels: vec![("team".into(), "red".into())], before: Some(one), ..RunQuery::default() };
     assert_eq!(find(b, paged), [both]);
-    let failed = RunQuery { labels: vec![("team".into(), "red".into())], statuses: vec![Status::Failed], ..RunQuery::default() };
+    let failed =
+        RunQuery { labels: vec![("team".into(), "red".into())], statuses: vec![Status::Failed], ..RunQuery::default() };
     assert!(find(b, failed).is_empty());
 }
 
@@ -112,9 +122,18 @@ pub fn runs_are_found_by_parent(b: &Bench) {
 
 pub fn runs_are_found_by_time(b: &Bench) {
     let start = b.now();
-    let runs: Vec<RunId> = (0..3).map(|_| { let run = b.start(b.event()); b.pass(10); run }).collect();
+    let runs: Vec<RunId> = (0..3)
+        .map(|_| {
+            let run = b.start(b.event());
+            b.pass(10);
+            run
+        })
+        .collect();
     let between = |from: i64, to: i64| {
-        find(b, RunQuery { created_from: Some(start.plus(from)), created_to: Some(start.plus(to)), ..RunQuery::default() })
+        find(
+            b,
+            RunQuery { created_from: Some(start.plus(from)), created_to: Some(start.plus(to)), ..RunQuery::default() },
+        )
     };
     assert_eq!(between(0, 11), [runs[1], runs[0]]);
     assert_eq!(between(10, 20), [runs[1]], "from is inside, to is not");
@@ -147,7 +166,10 @@ pub fn decisions_are_filtered_and_paged(b: &Bench) {
     assert_eq!(seqs(DecisionQuery { claim: Some(claim_of(&b.ws(), "a").hash), ..DecisionQuery::default() }), [2, 1]);
     assert_eq!(seqs(DecisionQuery { key: Some("b".into()), ..DecisionQuery::default() }), [3]);
     assert_eq!(seqs(DecisionQuery { flow: Some(FlowRef::new("bank", "pay")), ..DecisionQuery::default() }), [4]);
-    assert_eq!(seqs(DecisionQuery { decisions: vec![Decision::Attach, Decision::Replay], ..DecisionQuery::default() }), [2]);
+    assert_eq!(
+        seqs(DecisionQuery { decisions: vec![Decision::Attach, Decision::Replay], ..DecisionQuery::default() }),
+        [2]
+    );
     assert_eq!(seqs(DecisionQuery { before: Some(4), limit: 2, ..DecisionQuery::default() }), [3, 2]);
 }
 
@@ -157,19 +179,28 @@ pub fn claims_are_filtered_and_paged(b: &Bench) {
     b.ended("c", EndStatus::Failed);
     let keys = |query: ClaimQuery| -> Vec<String> {
         let limit = if query.limit == 0 { 100 } else { query.limit };
-        let mut found: Vec<String> =
-            b.store.claims(&b.ws(), &ClaimQuery { limit, ..query }).unwrap().into_iter().filter_map(|c| c.key).collect();
+        let mut found: Vec<String> = b
+            .store
+            .claims(&b.ws(), &ClaimQuery { limit, ..query })
+            .unwrap()
+            .into_iter()
+            .filter_map(|c| c.key)
+            .collect();
         found.sort();
         found
     };
     assert_eq!(keys(ClaimQuery::default()), ["a", "b", "c"]);
     assert_eq!(keys(ClaimQuery { key: Some("b".into()), ..ClaimQuery::default() }), ["b"]);
     assert_eq!(keys(ClaimQuery { run: Some(run), ..ClaimQuery::default() }), ["a"]);
-    assert_eq!(keys(ClaimQuery { states: vec![ClaimState::Live, ClaimState::Failed], ..ClaimQuery::default() }), ["a", "c"]);
+    assert_eq!(
+        keys(ClaimQuery { states: vec![ClaimState::Live, ClaimState::Failed], ..ClaimQuery::default() }),
+        ["a", "c"]
+    );
     assert_eq!(keys(ClaimQuery { scope: Some("flow:shop:order".into()), ..ClaimQuery::default() }), ["a", "b", "c"]);
     assert_eq!(keys(ClaimQuery { scope: Some("workspace".into()), ..ClaimQuery::default() }), [""; 0]);
     let first = b.store.claims(&b.ws(), &ClaimQuery { limit: 1, ..ClaimQuery::default() }).unwrap();
-    let rest = b.store.claims(&b.ws(), &ClaimQuery { after: Some(first[0].hash), limit: 9, ..ClaimQuery::default() }).unwrap();
+    let rest =
+        b.store.claims(&b.ws(), &ClaimQuery { after: Some(first[0].hash), limit: 9, ..ClaimQuery::default() }).unwrap();
     assert_eq!(rest.len(), 2);
     assert!(first[0].hash < rest[0].hash && rest[0].hash < rest[1].hash);
 }
@@ -178,7 +209,8 @@ pub fn flows_are_listed_by_name(b: &Bench) {
     for (namespace, id, source) in [("b", "x", "1"), ("a", "y", "1"), ("a", "x", "1"), ("a", "x", "2")] {
         push(b, flow(b.ws(), namespace, id, source), vec![]);
     }
-    let names = |rows: Vec<FlowRow>| -> Vec<(String, u32)> { rows.iter().map(|r| (r.flow.to_string(), r.revision)).collect() };
+    let names =
+        |rows: Vec<FlowRow>| -> Vec<(String, u32)> { rows.iter().map(|r| (r.flow.to_string(), r.revision)).collect() };
     let all = names(b.store.flows(&b.ws(), None, 9).unwrap());
     assert_eq!(all, [("a:x".into(), 2), ("a:y".into(), 1), ("b:x".into(), 1)]);
     assert_eq!(names(b.store.flows(&b.ws(), Some(&FlowRef::new("a", "x")), 1).unwrap()), all[1..2]);
@@ -188,7 +220,9 @@ pub fn flows_are_listed_by_name(b: &Bench) {
 pub fn active_runs_are_listed_in_pages(b: &Bench) {
     let runs: Vec<RunId> = (0..4).map(|_| b.start(b.event())).collect();
     b.end(runs[1], EndStatus::Completed);
-    let ids = |after, limit| -> Vec<RunId> { b.store.active_runs(after, limit).unwrap().into_iter().map(|(_, id)| id).collect() };
+    let ids = |after, limit| -> Vec<RunId> {
+        b.store.active_runs(after, limit).unwrap().into_iter().map(|(_, id)| id).collect()
+    };
     assert_eq!(ids(None, 9), [runs[0], runs[2], runs[3]]);
     assert_eq!(ids(Some(runs[0]), 1), [runs[2]]);
     assert_eq!(b.store.active_runs(None, 1).unwrap(), [(b.ws(), runs[0])]);
@@ -207,8 +241,24 @@ pub fn a_dump_has_every_table(b: &Bench) {
     let dump = b.dump();
     let tables: Vec<&String> = dump.as_object().unwrap().keys().collect();
     let expected = [
-        "claims", "lanes", "runs", "run_values", "labels", "journal", "snapshots", "timers", "effects", "logs", "inbox",
-        "decisions", "kv", "flows", "schedules", "secrets", "tokens", "workspaces",
+        "claims",
+        "lanes",
+        "runs",
+        "run_values",
+        "labels",
+        "journal",
+        "snapshots",
+        "timers",
+        "effects",
+        "logs",
+        "inbox",
+        "decisions",
+        "kv",
+        "flows",
+        "schedules",
+        "secrets",
+        "tokens",
+        "workspaces",
     ];
     assert_eq!(tables, expected);
     assert!(dump.as_object().unwrap().values().all(|rows| *rows == json!([])));

@@ -19,7 +19,13 @@ pub(super) fn flow(workspace: WorkspaceId, namespace: &str, id: &str, source: &s
 }
 
 pub(super) fn schedule(row: &FlowRow, trigger: &str, next_due: Option<Millis>) -> ScheduleRow {
-    ScheduleRow { workspace: row.workspace.clone(), flow: row.flow.clone(), trigger: trigger.into(), next_due, last_fired: None }
+    ScheduleRow {
+        workspace: row.workspace.clone(),
+        flow: row.flow.clone(),
+        trigger: trigger.into(),
+        next_due,
+        last_fired: None,
+    }
 }
 
 pub(super) fn push(b: &Bench, row: FlowRow, schedules: Vec<ScheduleRow>) -> (u32, bool) {
@@ -39,7 +45,10 @@ pub fn flows_have_revisions(b: &Bench) {
     let read = |revision| b.store.flow(&b.ws(), &name, revision).unwrap().map(|row| row.source);
     assert_eq!((read(None), read(Some(1)), read(Some(3))), (Some("two".into()), Some("one".into()), None));
     let revisions = b.store.flow_revisions(&b.ws(), &name).unwrap();
-    assert_eq!(revisions.iter().map(|r| (r.revision, r.created_at)).collect::<Vec<_>>(), [(1, b.now().plus(-5)), (2, b.now())]);
+    assert_eq!(
+        revisions.iter().map(|r| (r.revision, r.created_at)).collect::<Vec<_>>(),
+        [(1, b.now().plus(-5)), (2, b.now())]
+    );
 }
 
 pub fn a_push_replaces_the_schedules(b: &Bench) {
@@ -55,7 +64,8 @@ pub fn a_push_replaces_the_schedules(b: &Bench) {
 pub fn a_schedule_advances(b: &Bench) {
     let row = flow(b.ws(), "shop", "order", "one");
     push(b, row.clone(), vec![schedule(&row, "tick", Some(b.now()))]);
-    let next = ScheduleRow { next_due: Some(b.now().plus(60)), last_fired: Some(b.now()), ..schedule(&row, "tick", None) };
+    let next =
+        ScheduleRow { next_due: Some(b.now().plus(60)), last_fired: Some(b.now()), ..schedule(&row, "tick", None) };
     b.call(Work::AdvanceSchedule(next.clone()));
     assert_eq!(b.store.schedules(&b.ws()).unwrap(), [next]);
 }
@@ -74,7 +84,10 @@ pub fn schedules_are_due_in_order(b: &Bench) {
     let due = |ms, limit| -> Vec<String> {
         b.store.due_schedules(b.now().plus(ms), limit).unwrap().into_iter().map(|s| s.flow.id).collect()
     };
-    assert_eq!((due(5, 9), due(20, 9), due(99, 2)), (vec![], vec!["b".into(), "c".into()], vec!["b".into(), "c".into()]));
+    assert_eq!(
+        (due(5, 9), due(20, 9), due(99, 2)),
+        (vec![], vec!["b".into(), "c".into()], vec!["b".into(), "c".into()])
+    );
     assert_eq!(b.store.next_schedule().unwrap(), Some(b.now().plus(10)));
 }
 
@@ -164,7 +177,10 @@ pub fn a_retired_secret_no_longer_resolves(b: &Bench) {
     b.call(Work::PutSecret(Box::new(secret(b, "db", 1))));
     b.call(Work::PutSecret(Box::new(secret(b, "db", 2))));
     b.call(Work::PutSecret(Box::new(secret(b, "api", 1))));
-    assert_eq!(b.store.secrets(&b.ws()).unwrap().iter().map(|s| (s.name.as_str(), s.version)).collect::<Vec<_>>(), [("api", 1), ("db", 2)]);
+    assert_eq!(
+        b.store.secrets(&b.ws()).unwrap().iter().map(|s| (s.name.as_str(), s.version)).collect::<Vec<_>>(),
+        [("api", 1), ("db", 2)]
+    );
     assert!(matches!(retire(), Done::Count(2)));
     assert_eq!(b.store.secret(&b.ws(), "db", None).unwrap(), None);
     assert_eq!(b.store.secret(&b.ws(), "db", Some(1)).unwrap().unwrap().version, 1, "a run may still hold it");

@@ -74,7 +74,8 @@ fn rich(b: &Bench, key: &str) -> RunId {
         safe_until: None,
         at: b.now(),
     };
-    let log = LogRow { run, seq: 1, at: b.now(), level: "INFO".into(), step: StepKey("log".into()), message: "hello".into() };
+    let log =
+        LogRow { run, seq: 1, at: b.now(), level: "INFO".into(), step: StepKey("log".into()), message: "hello".into() };
     b.commit(RunCommit {
         events: b"[]".to_vec(),
         snapshot: Some(b"{}".to_vec()),
@@ -156,7 +157,10 @@ pub fn a_sweep_is_bounded(b: &Bench) {
     assert_eq!(b.sweep(2), 0);
     b.pass(10);
     assert_eq!(b.sweep(2), 2);
-    assert_eq!(b.store.kv_list(&b.ws(), "shop", None, 9).unwrap().iter().map(|r| r.key.as_str()).collect::<Vec<_>>(), ["c", "kept"]);
+    assert_eq!(
+        b.store.kv_list(&b.ws(), "shop", None, 9).unwrap().iter().map(|r| r.key.as_str()).collect::<Vec<_>>(),
+        ["c", "kept"]
+    );
     assert_eq!(b.sweep(2), 1);
 }
 

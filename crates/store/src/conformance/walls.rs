@@ -58,7 +58,10 @@ pub fn secrets_and_tokens_stay_at_home(b: &Bench) {
     assert!(b.store.secret(&other_ws(), "db", Some(1)).unwrap().is_none());
     assert!(b.store.secrets(&other_ws()).unwrap().is_empty() && b.store.tokens(&other_ws()).unwrap().is_empty());
     assert!(matches!(b.call(Work::RetireSecret { workspace: other_ws(), name: "db".into() }), Done::Missing));
-    assert!(matches!(b.call(Work::PutSecret(Box::new(SecretRow { workspace: other_ws(), ..secret }))), Done::Secret { version: 1 }));
+    assert!(matches!(
+        b.call(Work::PutSecret(Box::new(SecretRow { workspace: other_ws(), ..secret }))),
+        Done::Secret { version: 1 }
+    ));
 }
 
 pub fn one_name_in_two_workspaces_is_two_rows(b: &Bench) {

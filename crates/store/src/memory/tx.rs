@@ -103,7 +103,11 @@ impl<'a> MemoryTx<'a> {
 
     fn existing_run(&self, workspace: &WorkspaceId, id: RunId) -> Result<RunKey> {
         let key = (workspace.clone(), id);
-        if self.tables.runs.contains_key(&key) { Ok(key) } else { Err(StoreError::Bug(format!("there is no run {id}"))) }
+        if self.tables.runs.contains_key(&key) {
+            Ok(key)
+        } else {
+            Err(StoreError::Bug(format!("there is no run {id}")))
+        }
     }
 }
 
@@ -212,8 +216,13 @@ impl Tx for MemoryTx<'_> {
         for row in met {
             self.put(|t| &mut t.decisions, row.seq, DecisionRow { key: None, ..row })?;
         }
-        let rows: Vec<JournalRow> =
-            self.tables.journal.iter().filter(|((ws, run, _), _)| ws == workspace && *run == id).map(|(_, row)| row.clone()).collect();
+        let rows: Vec<JournalRow> = self
+            .tables
+            .journal
+            .iter()
+            .filter(|((ws, run, _), _)| ws == workspace && *run == id)
+            .map(|(_, row)| row.clone())
+            .collect();
         rows.into_iter().try_for_each(|row| {
             self.put(|t| &mut t.journal, (workspace.clone(), id, row.seq), JournalRow { values: None, ..row })
         })
@@ -287,7 +296,12 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn insert_flow(&mut self, row: &FlowRow) -> Result<()> {
-        self.insert(|t| &mut t.flows, (row.workspace.clone(), row.flow.clone(), row.revision), row.clone(), "flow revision")
+        self.insert(
+            |t| &mut t.flows,
+            (row.workspace.clone(), row.flow.clone(), row.revision),
+            row.clone(),
+            "flow revision",
+        )
     }
 
     fn put_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef, rows: &[ScheduleRow]) -> Result<()> {

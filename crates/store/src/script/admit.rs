@@ -5,7 +5,9 @@ use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
 use semel_core::admission::*;
-use semel_core::run::{By, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, Status, StepKey, TimerWhy, encode_events};
+use semel_core::run::{
+    By, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, Status, StepKey, TimerWhy, encode_events,
+};
 use semel_core::{Hash16, Millis, RunId};
 use serde_json::Value as Json;
 
@@ -25,7 +27,11 @@ struct Looked {
 fn look(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<Looked> {
     let Some(key) = &request.key else {
         return Ok(Looked {
-            verdict: if request.policy.require_key { EventVerdict::Reject(Reason::KeyMissing) } else { EventVerdict::Fresh(Reason::Keyless) },
+            verdict: if request.policy.require_key {
+                EventVerdict::Reject(Reason::KeyMissing)
+            } else {
+                EventVerdict::Fresh(Reason::Keyless)
+            },
             hash: None,
             claim: None,
             prior: Prior::Absent,
@@ -125,7 +131,9 @@ pub fn admit(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<AdmitResult> {
     let mut looked = look(tx, request)?;
     let run = named_run(tx, request, &looked)?;
     let answer = match looked.verdict {
-        EventVerdict::Attach(_) | EventVerdict::Replay(_) | EventVerdict::Hold(_) | EventVerdict::Resume(_) if run.is_none() => {
+        EventVerdict::Attach(_) | EventVerdict::Replay(_) | EventVerdict::Hold(_) | EventVerdict::Resume(_)
+            if run.is_none() =>
+        {
             // An operator deleted the run; its key starts anew.
             looked.prior = Prior::Absent;
             fresh(tx, request, &looked, Reason::First)?
@@ -145,7 +153,13 @@ pub fn admit(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<AdmitResult> {
 }
 
 /// A twin asks for the failed run to go on.
-fn resume(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reason, run: Option<RunRow>) -> Result<AdmitResult> {
+fn resume(
+    tx: &mut dyn Tx,
+    request: &AdmitRequest,
+    looked: &Looked,
+    reason: Reason,
+    run: Option<RunRow>,
+) -> Result<AdmitResult> {
     let Some(mut run) = run else { return Ok(result(tx, looked, Decision::Reject, Reason::NotResumable, None)) };
     if !run.status.is_ended() || run.open_doubts > 0 || run.erased {
         return Ok(result(tx, looked, Decision::Reject, Reason::NotResumable, Some(run)));
@@ -261,7 +275,12 @@ fn holder_state(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, lane
 }
 
 /// Cancels runs of the lane that a newer event takes the place of.
-fn supersede(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, runs: impl Iterator<Item = RunId>) -> Result<Fence> {
+fn supersede(
+    tx: &mut dyn Tx,
+    request: &AdmitRequest,
+    rule: LaneRequest,
+    runs: impl Iterator<Item = RunId>,
+) -> Result<Fence> {
     let by = replaced_by(request);
     let mut fence = Fence::default();
     for run in runs {
@@ -307,7 +326,10 @@ fn coalesce(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, into: RunI
         return Ok(result(tx, looked, Decision::Reject, Reason::LaneBusy, None));
     };
     let events = [
-        Event::InputsReplaced { inputs: Payload::new(request.inputs.clone()), trigger: Payload::new(request.trigger.clone()) },
+        Event::InputsReplaced {
+            inputs: Payload::new(request.inputs.clone()),
+            trigger: Payload::new(request.trigger.clone()),
+        },
         Event::TimerSet { timer: QUIET_TIMER, due, step: StepKey::root(), why: TimerWhy::Quiet },
     ];
     append(tx, &mut run, &events)?;
@@ -328,7 +350,8 @@ fn deliver(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, to: RunId) 
     let payload = serde_json::json!({"inputs": request.inputs, "trigger": request.trigger});
     send(tx, request, to, &Inbox::Delivered { payload })?;
     let run = tx.run(&request.workspace, to)?;
-    let state = if run.as_ref().is_some_and(|r| r.status == Status::Held) { ClaimState::Held } else { ClaimState::Live };
+    let state =
+        if run.as_ref().is_some_and(|r| r.status == Status::Held) { ClaimState::Held } else { ClaimState::Live };
     let generation = put_claim(tx, request, looked, to, state)?;
     let mut answer = result(tx, looked, Decision::Deliver, Reason::Delivered, run);
     answer.generation = generation;
@@ -345,7 +368,14 @@ enum Birth {
     Ended(EndStatus),
 }
 
-fn create(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, decision: Decision, reason: Reason, birth: Birth) -> Result<AdmitResult> {
+fn create(
+    tx: &mut dyn Tx,
+    request: &AdmitRequest,
+    looked: &Looked,
+    decision: Decision,
+    reason: Reason,
+    birth: Birth,
+) -> Result<AdmitResult> {
     let now = tx.now();
     let state = match birth {
         Birth::Run => ClaimState::Live,
@@ -356,7 +386,12 @@ fn create(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, decision: De
     let generation = put_claim(tx, request, looked, request.run, state)?;
     let mut row = new_row(request, looked.hash, generation, birth, now);
     let events = birth_events(request, birth);
-    let values = RunValues { inputs: Some(request.inputs.clone()), trigger: Some(request.trigger.clone()), outputs: None, failure: None };
+    let values = RunValues {
+        inputs: Some(request.inputs.clone()),
+        trigger: Some(request.trigger.clone()),
+        outputs: None,
+        failure: None,
+    };
     append(tx, &mut row, &events)?;
     tx.insert_run(&row, &values, &request.labels)?;
     let mut answer = result(tx, looked, decision, reason, Some(row));
@@ -409,7 +444,8 @@ fn new_row(request: &AdmitRequest, claim: Option<Hash16>, generation: u32, birth
 }
 
 fn birth_events(request: &AdmitRequest, birth: Birth) -> Vec<Event> {
-    let labels: serde_json::Map<String, Json> = request.labels.iter().map(|(k, v)| (k.clone(), Json::String(v.clone()))).collect();
+    let labels: serde_json::Map<String, Json> =
+        request.labels.iter().map(|(k, v)| (k.clone(), Json::String(v.clone()))).collect();
     let mut events = vec![Event::Created {
         flow: request.flow.clone(),
         revision: request.revision,
@@ -459,6 +495,7 @@ pub(super) fn append(tx: &mut dyn Tx, run: &mut RunRow, events: &[Event]) -> Res
     let (structure, values) = encode_events(events);
     run.version += 1;
     run.updated_at = tx.now();
-    let row = JournalRow { run: run.id, seq: run.version, at: tx.now(), format: JOURNAL_VERSION, events: structure, values };
+    let row =
+        JournalRow { run: run.id, seq: run.version, at: tx.now(), format: JOURNAL_VERSION, events: structure, values };
     tx.append_journal(&run.workspace, &row)
 }

@@ -7,9 +7,9 @@ use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
+use semel_core::RunId;
 use semel_core::admission::{ClaimState, Decision};
 use semel_core::run::{By, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, SNAPSHOT_VERSION, Status, StepKey};
-use semel_core::RunId;
 use serde_json::{Value as Json, json};
 
 pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
@@ -47,7 +47,10 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     if let Some(state) = &commit.snapshot
         && out.appended.is_empty()
     {
-        tx.put_snapshot(workspace, &SnapshotRow { run: run.id, version: run.version, format: SNAPSHOT_VERSION, state: state.clone() })?;
+        tx.put_snapshot(
+            workspace,
+            &SnapshotRow { run: run.id, version: run.version, format: SNAPSHOT_VERSION, state: state.clone() },
+        )?;
     }
     out.version = run.version;
     Ok(Done::Committed(Box::new(out)))
@@ -156,7 +159,13 @@ fn run_ops(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, out: &mut Comm
 fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResult) -> Result<Option<Event>> {
     let workspace = run.workspace.clone();
     let at = tx.now();
-    let done = |output: Json| Event::OpDone { step: op.step.clone(), ok: true, at, output: Some(Payload::new(output)), failure: None };
+    let done = |output: Json| Event::OpDone {
+        step: op.step.clone(),
+        ok: true,
+        at,
+        output: Some(Payload::new(output)),
+        failure: None,
+    };
     let failed = |code: &str, message: String| Event::OpDone {
         step: op.step.clone(),
         ok: false,
@@ -164,13 +173,26 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
         output: None,
         failure: Some(Failure::new(code, message)),
     };
-    let missing = |namespace: &str, key: &str| failed("kv_missing", format!("The key '{key}' does not exist in the namespace '{namespace}'."));
+    let missing = |namespace: &str, key: &str| {
+        failed("kv_missing", format!("The key '{key}' does not exist in the namespace '{namespace}'."))
+    };
     Ok(Some(match &op.kind {
         OpKind::KvSet { namespace, key, value, kv_type, overwrite, ttl_ms } => {
-            let write = KvWrite { workspace: &workspace, namespace, key, value, kv_type, overwrite: *overwrite, ttl_ms: *ttl_ms };
+            let write = KvWrite {
+                workspace: &workspace,
+                namespace,
+                key,
+                value,
+                kv_type,
+                overwrite: *overwrite,
+                ttl_ms: *ttl_ms,
+            };
             match kv_set(tx, &write)? {
                 Some(_) => done(json!({})),
-                None => failed("kv_exists", format!("the key '{key}' exists in the namespace '{namespace}' and overwrite is false")),
+                None => failed(
+                    "kv_exists",
+                    format!("the key '{key}' exists in the namespace '{namespace}' and overwrite is false"),
+                ),
             }
         }
         OpKind::KvGet { namespace, key, error_on_missing } => match live_kv(tx, &workspace, namespace, key)? {
@@ -190,7 +212,13 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
     }))
 }
 
-fn admit_child(tx: &mut dyn Tx, run: &mut RunRow, step: &StepKey, request: &AdmitRequest, out: &mut CommitResult) -> Result<Event> {
+fn admit_child(
+    tx: &mut dyn Tx,
+    run: &mut RunRow,
+    step: &StepKey,
+    request: &AdmitRequest,
+    out: &mut CommitResult,
+) -> Result<Event> {
     let admitted = admit(tx, request)?;
     out.wake.extend(&admitted.wake);
     out.fenced.extend(&admitted.fenced);

@@ -40,7 +40,14 @@ pub(super) struct Fence {
 /// Fences and cancels a run none of whose tree has anything in flight. Its driver's next commit
 /// fails on the epoch, and it was never allowed to send without a commit. Whoever waits for the
 /// run hears of it. `lane` is the lane the caller fills itself; all others go to who waits there.
-pub(super) fn cancel_quiet(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId, by: &By, lane: Hash16, out: &mut Fence) -> Result<()> {
+pub(super) fn cancel_quiet(
+    tx: &mut dyn Tx,
+    workspace: &WorkspaceId,
+    id: RunId,
+    by: &By,
+    lane: Hash16,
+    out: &mut Fence,
+) -> Result<()> {
     let Some(run) = cancel_quiet_tree(tx, workspace, id, by, lane, out)? else { return Ok(()) };
     if let Some(parent) = run.parent.as_ref().filter(|p| p.waits) {
         notify(tx, workspace, parent.run, &ended_message(&run, EndStatus::Cancelled, &Json::Null))?;
@@ -50,7 +57,14 @@ pub(super) fn cancel_quiet(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId, 
 }
 
 /// Children first: a parent that goes as well need not hear of them.
-fn cancel_quiet_tree(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId, by: &By, lane: Hash16, out: &mut Fence) -> Result<Option<RunRow>> {
+fn cancel_quiet_tree(
+    tx: &mut dyn Tx,
+    workspace: &WorkspaceId,
+    id: RunId,
+    by: &By,
+    lane: Hash16,
+    out: &mut Fence,
+) -> Result<Option<RunRow>> {
     if tx.run(workspace, id)?.is_none() {
         return Ok(None);
     }

@@ -131,7 +131,10 @@ pub(super) fn release_key(tx: &mut dyn Tx, workspace: &WorkspaceId, hash: Hash16
             // Past every ordinary line; claims of one run freed in one millisecond stay apart.
             let salt = u64::from(u16::from_be_bytes([hash.0[0], hash.0[1]]) & 1_023);
             let seq = (1 << 62) + ((tx.now().0.max(0) as u64) << 10) + salt;
-            tx.append_log(workspace, &LogRow { run: run.id, seq, at: tx.now(), level: "AUDIT".into(), step: StepKey::root(), message })?;
+            tx.append_log(
+                workspace,
+                &LogRow { run: run.id, seq, at: tx.now(), level: "AUDIT".into(), step: StepKey::root(), message },
+            )?;
         }
     }
     tx.delete_claim(workspace, hash)?;

@@ -23,7 +23,8 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::PutFlow { row, schedules } => manage::put_flow(tx, row, schedules),
         Work::AdvanceSchedule(row) => tx.update_schedule(row).map(|()| Done::Unit),
         Work::KvSet { workspace, namespace, key, value, kv_type, overwrite, ttl_ms } => {
-            let write = manage::KvWrite { workspace, namespace, key, value, kv_type, overwrite: *overwrite, ttl_ms: *ttl_ms };
+            let write =
+                manage::KvWrite { workspace, namespace, key, value, kv_type, overwrite: *overwrite, ttl_ms: *ttl_ms };
             manage::kv_set(tx, &write).map(Done::Kv)
         }
         Work::KvDelete { workspace, namespace, key } => {

@@ -78,11 +78,25 @@ mod tests {
 
     #[test]
     fn each_form_names_what_it_says() {
-        let allow = list(&["db.internal", "Cache.internal.:6379", "10.1.0.0/16", "192.168.1.7", "127.0.0.1:8080", "[::1]:9000", "fd12::/32"]);
+        let allow = list(&[
+            "db.internal",
+            "Cache.internal.:6379",
+            "10.1.0.0/16",
+            "192.168.1.7",
+            "127.0.0.1:8080",
+            "[::1]:9000",
+            "fd12::/32",
+        ]);
         assert!(allow.names_host("DB.internal.", 1) && allow.names_host("cache.internal", 6379));
         assert!(!allow.names_host("cache.internal", 80) && !allow.names_host("xdb.internal", 1));
         let at = |text: &str, port| allow.names_address(text.parse().expect("address"), port);
-        assert!(at("10.1.2.3", None) && at("192.168.1.7", None) && at("127.0.0.1", Some(8080)) && at("::1", Some(9000)) && at("fd12::9", None));
+        assert!(
+            at("10.1.2.3", None)
+                && at("192.168.1.7", None)
+                && at("127.0.0.1", Some(8080))
+                && at("::1", Some(9000))
+                && at("fd12::9", None)
+        );
         assert!(at("::ffff:10.1.2.3", None));
         assert!(!at("10.2.0.1", None) && !at("127.0.0.1", Some(80)) && !at("127.0.0.1", None) && !at("fd13::9", None));
     }

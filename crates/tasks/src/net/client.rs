@@ -47,8 +47,16 @@ pub struct Answer {
 #[derive(Debug)]
 pub enum CallError {
     /// Nothing left, or the far side answered (then with what it said, body apart).
-    Clean { code: &'static str, message: String, retryable: bool, answer: Option<Box<Answer>> },
-    Lost { code: &'static str, message: String },
+    Clean {
+        code: &'static str,
+        message: String,
+        retryable: bool,
+        answer: Option<Box<Answer>>,
+    },
+    Lost {
+        code: &'static str,
+        message: String,
+    },
 }
 
 impl CallError {
@@ -99,12 +107,19 @@ impl Net {
     pub async fn call(&self, call: Call) -> Result<Answer, CallError> {
         let url = self.guard.check_url(&call.uri).map_err(refused)?;
         let timeout = call.timeout.unwrap_or(self.timeout).min(call.timeout_max);
-        let passage = Arc::new(Passage::new(call.send_before, self.guard.names_host(&url), url.port_or_known_default()));
+        let passage =
+            Arc::new(Passage::new(call.send_before, self.guard.names_host(&url), url.port_or_known_default()));
         // Waiting for a place is not part of the call's time: it has not begun.
         let host = url.host_str().unwrap_or_default().to_owned();
         let _slot = match tokio::time::timeout(timeout, self.slots.take(&host)).await {
             Ok(Some(slot)) => slot,
-            Ok(None) | Err(_) => return Err(CallError::clean("no_slot", "no place for another outbound call became free in time", true)),
+            Ok(None) | Err(_) => {
+                return Err(CallError::clean(
+                    "no_slot",
+                    "no place for another outbound call became free in time",
+                    true,
+                ));
+            }
         };
         if passage.lapsed() {
             return Err(lapsed());
@@ -121,7 +136,14 @@ impl Net {
         }
     }
 
-    async fn send(&self, client: &Client, call: Call, url: Url, passage: &Passage, gated: bool) -> Result<Answer, CallError> {
+    async fn send(
+        &self,
+        client: &Client,
+        call: Call,
+        url: Url,
+        passage: &Passage,
+        gated: bool,
+    ) -> Result<Answer, CallError> {
         let is_head = call.method == Method::HEAD;
         // Servers may refuse a write without a length (411), even when there is nothing to send.
         let says_length = matches!(call.method, Method::POST | Method::PUT | Method::PATCH);
@@ -132,7 +154,8 @@ impl Net {
             Body::Text(text) => request.body(text),
             Body::Form(pairs) => request.form(&pairs),
         };
-        let request = request.build().map_err(|error| CallError::clean("bad_config", causes(error.without_url()), false))?;
+        let request =
+            request.build().map_err(|error| CallError::clean("bad_config", causes(error.without_url()), false))?;
         let response = client.execute(request).await.map_err(|error| {
             let never_left = if gated { !passage.passed() } else { error.is_connect() };
             unanswered(error, never_left)
@@ -141,7 +164,8 @@ impl Net {
     }
 
     async fn read(&self, mut response: Response, url: Url, is_head: bool) -> Result<Answer, CallError> {
-        let mut answer = Answer { url, status: response.status(), headers: response.headers().clone(), body: Vec::new() };
+        let mut answer =
+            Answer { url, status: response.status(), headers: response.headers().clone(), body: Vec::new() };
         let announced = if is_head { None } else { response.content_length() };
         if announced.is_some_and(|bytes| bytes > self.answer_bytes_max as u64) {
             return Err(self.too_large(answer));
@@ -149,10 +173,13 @@ impl Net {
         loop {
             match response.chunk().await {
                 Ok(None) => return Ok(answer),
-                Ok(Some(chunk)) if answer.body.len() + chunk.len() > self.answer_bytes_max => return Err(self.too_large(answer)),
+                Ok(Some(chunk)) if answer.body.len() + chunk.len() > self.answer_bytes_max => {
+                    return Err(self.too_large(answer));
+                }
                 Ok(Some(chunk)) => answer.body.extend_from_slice(&chunk),
                 Err(error) => {
-                    let message = format!("the answer {} was cut: {}", answer.status.as_u16(), causes(error.without_url()));
+                    let message =
+                        format!("the answer {} was cut: {}", answer.status.as_u16(), causes(error.without_url()));
                     return Err(CallError::lost("answer_cut", message));
                 }
             }
@@ -161,7 +188,8 @@ impl Net {
 
     fn too_large(&self, mut answer: Answer) -> CallError {
         answer.body = Vec::new();
-        let message = format!("the far side answered {} with more than {} bytes", answer.status.as_u16(), self.answer_bytes_max);
+        let message =
+            format!("the far side answered {} with more than {} bytes", answer.status.as_u16(), self.answer_bytes_max);
         CallError::Clean { code: "answer_too_large", message, retryable: false, answer: Some(Box::new(answer)) }
     }
 }
@@ -206,11 +234,7 @@ fn unanswered(error: reqwest::Error, never_left: bool) -> CallError {
         None => {}
     }
     let message = causes(error.without_url());
-    if never_left {
-        CallError::clean("connect", message, true)
-    } else {
-        CallError::lost("connection_lost", message)
-    }
+    if never_left { CallError::clean("connect", message, true) } else { CallError::lost("connection_lost", message) }
 }
 
 fn cause<T: StdError + 'static>(error: &reqwest::Error) -> Option<&T> {

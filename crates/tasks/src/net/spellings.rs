@@ -161,7 +161,11 @@ fn every_spelling_is_judged_by_what_it_means() {
             let passes = |guard: Guard| guard.check_url(&uri).is_ok();
             assert_eq!(passes(guard(PrivatePolicy::Allow, &[])), *expected != Reach::Never, "{uri} under allow");
             assert_eq!(passes(guard(PrivatePolicy::Deny, &[])), *expected == Reach::Global, "{uri} under deny");
-            assert_eq!(passes(guard(PrivatePolicy::Deny, &everything)), *expected != Reach::Never, "{uri} with everything allowed");
+            assert_eq!(
+                passes(guard(PrivatePolicy::Deny, &everything)),
+                *expected != Reach::Never,
+                "{uri} with everything allowed"
+            );
         }
     }
 }
@@ -196,7 +200,15 @@ fn urls_that_hide_their_host_are_refused_or_folded() {
     ] {
         assert_eq!(guard.check_url(uri).err(), Some(refusal), "{uri}");
     }
-    for uri in ["http:\\\\127.0.0.1\\", "http:127.0.0.1", "http:/127.0.0.1/", " http://127.0.0.1/", "ht\ntp://127.0\n.0.1/", "http://127.0.0.1#@8.8.8.8/", "http://127.0.0.1\\@8.8.8.8/"] {
+    for uri in [
+        "http:\\\\127.0.0.1\\",
+        "http:127.0.0.1",
+        "http:/127.0.0.1/",
+        " http://127.0.0.1/",
+        "ht\ntp://127.0\n.0.1/",
+        "http://127.0.0.1#@8.8.8.8/",
+        "http://127.0.0.1\\@8.8.8.8/",
+    ] {
         assert_eq!(guard.check_url(uri).err(), Some(Refusal::Address("127.0.0.1".to_owned())), "{uri:?}");
     }
 }
@@ -204,7 +216,14 @@ fn urls_that_hide_their_host_are_refused_or_folded() {
 #[test]
 fn names_pass_here_and_are_checked_where_they_resolve() {
     let guard = guard(PrivatePolicy::Deny, &[]);
-    for uri in ["http://localhost/", "http://LOCALHOST./", "https://bücher.example/", "https://xn--bcher-kva.example/", "http://127.0.0.1.nip.io/", "http://metadata.google.internal/"] {
+    for uri in [
+        "http://localhost/",
+        "http://LOCALHOST./",
+        "https://bücher.example/",
+        "https://xn--bcher-kva.example/",
+        "http://127.0.0.1.nip.io/",
+        "http://metadata.google.internal/",
+    ] {
         assert!(guard.check_url(uri).is_ok(), "{uri}");
     }
 }

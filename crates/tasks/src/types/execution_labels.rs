@@ -23,7 +23,11 @@ fn run(config: &Json) -> Result<InlineOutcome, TaskError> {
     let labels = match config::decoded(given) {
         Json::Object(map) => map.iter().map(|(key, value)| label(key, value)).collect::<Result<Vec<_>, _>>()?,
         Json::Array(pairs) => pairs.iter().map(pair).collect::<Result<Vec<_>, _>>()?,
-        _ => return Err(TaskError::config("`labels` must be a map, a list of key and value pairs, or JSON text of either")),
+        _ => {
+            return Err(TaskError::config(
+                "`labels` must be a map, a list of key and value pairs, or JSON text of either",
+            ));
+        }
     };
     Ok(InlineOutcome::Done { output: json!({}), logs: Vec::new(), labels })
 }
@@ -44,7 +48,9 @@ fn label(key: &str, value: &Json) -> Result<(String, String), TaskError> {
     }
     let value = config::as_text(value);
     if key.starts_with("system.") {
-        return Err(TaskError::config(format!("System labels can only be set by Semel itself, offending label: {key}={value}")));
+        return Err(TaskError::config(format!(
+            "System labels can only be set by Semel itself, offending label: {key}={value}"
+        )));
     }
     Ok((key.to_owned(), value))
 }

@@ -56,8 +56,16 @@ pub const SPEC: TaskSpec = TaskSpec {
 pub const WORK: Work = Work::Effect(EffectWork { class, sends_key, timeout_ms, perform });
 
 /// Set by the client itself; an author's value could only break the framing.
-const FRAMING_HEADERS: &[&str] =
-    &["connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
+const FRAMING_HEADERS: &[&str] = &[
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 const KEY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACE_HEADER: HeaderName = HeaderName::from_static("traceparent");
@@ -76,7 +84,8 @@ fn class(config: &Json) -> EffectClass {
 
 fn sends_key(config: &Json) -> bool {
     let headers = config::map(config, "headers").ok().flatten().unwrap_or_default();
-    let authors_own = headers.iter().any(|(name, value)| name.trim().eq_ignore_ascii_case(KEY_HEADER.as_str()) && !value.is_null());
+    let authors_own =
+        headers.iter().any(|(name, value)| name.trim().eq_ignore_ascii_case(KEY_HEADER.as_str()) && !value.is_null());
     class(config) != EffectClass::Read && !authors_own
 }
 
@@ -112,7 +121,9 @@ fn plan(request: Request) -> Result<Plan, TaskError> {
     let config = &request.config;
     let options = Json::Object(config::map(config, "options")?.unwrap_or_default());
     if config::flag(&options, "followRedirects", false)? {
-        return Err(TaskError::not_built("`followRedirects: true` is not offered: each request must be one that was recorded"));
+        return Err(TaskError::not_built(
+            "`followRedirects: true` is not offered: each request must be one that was recorded",
+        ));
     }
     let word = method_word(config);
     let method = Method::from_bytes(word.as_bytes()).ok().filter(|_| METHODS.contains(&word.as_str()));
@@ -146,11 +157,17 @@ fn plan(request: Request) -> Result<Plan, TaskError> {
 
 fn body(config: &Json) -> Result<(Body, Option<String>), TaskError> {
     if let Some(form) = config::map(config, "formData")? {
-        let multipart = config::text(config, "contentType").is_some_and(|text| text.trim().to_ascii_lowercase().starts_with("multipart/"));
+        let multipart = config::text(config, "contentType")
+            .is_some_and(|text| text.trim().to_ascii_lowercase().starts_with("multipart/"));
         if multipart {
-            return Err(TaskError::not_built("multipart forms are not offered; leave `contentType` out to send a URL-encoded form"));
+            return Err(TaskError::not_built(
+                "multipart forms are not offered; leave `contentType` out to send a URL-encoded form",
+            ));
         }
-        let pairs = form.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.clone(), config::as_text(value)));
+        let pairs = form
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.clone(), config::as_text(value)));
         return Ok((Body::Form(pairs.collect()), None));
     }
     Ok(match config::present(config, "body") {
@@ -163,7 +180,8 @@ fn body(config: &Json) -> Result<(Body, Option<String>), TaskError> {
 fn headers(config: &Json) -> Result<HeaderMap, TaskError> {
     let mut headers = HeaderMap::new();
     for (name, value) in config::map(config, "headers")?.unwrap_or_default() {
-        let parsed = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| TaskError::config(format!("`{name}` is not a header name")))?;
+        let parsed = HeaderName::from_bytes(name.trim().as_bytes())
+            .map_err(|_| TaskError::config(format!("`{name}` is not a header name")))?;
         if FRAMING_HEADERS.contains(&parsed.as_str()) {
             continue;
         }
@@ -181,7 +199,9 @@ fn headers(config: &Json) -> Result<HeaderMap, TaskError> {
 
 /// The value stays out of the message: it may be a secret.
 fn header_value(name: &str, value: &str) -> Result<HeaderValue, TaskError> {
-    HeaderValue::from_str(value.trim()).map_err(|_| TaskError::config(format!("the value of the header `{name}` has characters that a header cannot carry")))
+    HeaderValue::from_str(value.trim()).map_err(|_| {
+        TaskError::config(format!("the value of the header `{name}` has characters that a header cannot carry"))
+    })
 }
 
 fn authorization(auth: &Json) -> Result<HeaderValue, TaskError> {
@@ -208,7 +228,12 @@ fn judge(answer: Answer, allow_failed: bool, done_statuses: &[u16]) -> Outcome {
     }
     // Too early, too many, time-outs and faults of the far side may pass; the rest is the author's.
     let retryable = code >= 500 || matches!(code, 408 | 425 | 429);
-    Outcome::FailedClean { code: "http_status", message: format!("the far side answered {code}"), output: Some(output), retryable }
+    Outcome::FailedClean {
+        code: "http_status",
+        message: format!("the far side answered {code}"),
+        output: Some(output),
+        retryable,
+    }
 }
 
 fn output(answer: &Answer) -> Json {

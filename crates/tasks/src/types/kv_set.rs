@@ -17,7 +17,11 @@ pub const SPEC: TaskSpec = TaskSpec {
         required("key", FieldKind::Text, "The key."),
         required("value", FieldKind::Any, "The value."),
         field("namespace", FieldKind::Text, "The namespace; the flow's own by default."),
-        field("overwrite", FieldKind::Bool, "Replace an existing value; true by default. If false, an existing key fails the step."),
+        field(
+            "overwrite",
+            FieldKind::Bool,
+            "Replace an existing value; true by default. If false, an existing key fails the step.",
+        ),
         field("ttl", FieldKind::Duration, "How long the key lives; for ever by default."),
         field(
             "kvType",
@@ -60,7 +64,11 @@ fn converted(value: &Json, kv_type: &str) -> Result<Json, TaskError> {
         "DURATION" => duration::parse_ms(trimmed).ok().map(|_| Json::String(trimmed.to_owned())),
         "JSON" if value.is_string() => serde_json::from_str(trimmed).ok(),
         "JSON" => Some(value.clone()),
-        _ => return Err(TaskError::config("`kvType` must be STRING, NUMBER, BOOLEAN, DATETIME, DATE, DURATION or JSON")),
+        _ => {
+            return Err(TaskError::config(
+                "`kvType` must be STRING, NUMBER, BOOLEAN, DATETIME, DATE, DURATION or JSON",
+            ));
+        }
     };
     read.ok_or_else(|| TaskError::config(format!("`value` cannot be read as {kv_type}")))
 }

@@ -14,7 +14,11 @@ pub const SPEC: TaskSpec = TaskSpec {
     class: EffectClass::Pure,
     fields: &[
         required("message", FieldKind::TextOrList, "The line, or a list of lines."),
-        field("level", FieldKind::Choice(&["TRACE", "DEBUG", "INFO", "WARN", "ERROR"]), "Level of the lines; INFO by default."),
+        field(
+            "level",
+            FieldKind::Choice(&["TRACE", "DEBUG", "INFO", "WARN", "ERROR"]),
+            "Level of the lines; INFO by default.",
+        ),
     ],
     outputs: &[],
 };

@@ -5,8 +5,8 @@ use semel_tasks::net::{Looking, Lookup};
 use semel_tasks::{NetConfig, Outcome, Performer, PrivatePolicy};
 use serde_json::json;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
@@ -19,7 +19,10 @@ async fn a_refused_connection_is_clean() {
     drop(closed);
     for method in ["GET", "POST", "PUT"] {
         let outcome = send(json!({ "uri": format!("http://127.0.0.1:{port}/"), "method": method })).await;
-        assert!(matches!(outcome, Outcome::FailedClean { code: "connect", retryable: true, .. }), "{method}: {outcome:?}");
+        assert!(
+            matches!(outcome, Outcome::FailedClean { code: "connect", retryable: true, .. }),
+            "{method}: {outcome:?}"
+        );
     }
 }
 
@@ -186,7 +189,8 @@ impl Lookup for SlowLookup {
 #[tokio::test]
 async fn a_lease_that_ends_while_connecting_sends_nothing() {
     let server = Server::start(Script::Answer(answer("200 OK", "", "ok"))).await;
-    let slow = Performer::with_lookup(NetConfig::default(), Arc::new(SlowLookup(Duration::from_millis(120)))).expect("a performer");
+    let slow = Performer::with_lookup(NetConfig::default(), Arc::new(SlowLookup(Duration::from_millis(120))))
+        .expect("a performer");
     let uri = format!("http://slow.test:{}/", server.port);
     let mut late = request(json!({ "uri": uri, "method": "POST" }));
     late.send_before = Some(Instant::now() + Duration::from_millis(60));
@@ -212,8 +216,10 @@ impl Lookup for Rebinding {
 async fn a_name_that_changes_its_answer_is_checked_each_time() {
     let server = Server::start(Script::Answer(answer("200 OK", "", "ok"))).await;
     let (inside, metadata) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([169, 254, 169, 254]));
-    let lookup = Arc::new(Rebinding(AtomicUsize::new(0), vec![vec![inside], vec![metadata], vec![metadata, inside], vec![]]));
-    let performer = Performer::with_lookup(NetConfig::default(), Arc::clone(&lookup) as Arc<dyn Lookup>).expect("a performer");
+    let lookup =
+        Arc::new(Rebinding(AtomicUsize::new(0), vec![vec![inside], vec![metadata], vec![metadata, inside], vec![]]));
+    let performer =
+        Performer::with_lookup(NetConfig::default(), Arc::clone(&lookup) as Arc<dyn Lookup>).expect("a performer");
     let uri = format!("http://rebind.test:{}/", server.port);
     for expected in ["done", "clean:address_refused", "done", "clean:connect"] {
         let outcome = performer.perform(request(json!({ "uri": uri, "method": "POST" }))).await;

@@ -16,7 +16,9 @@ async fn sent(mut config: Json) -> (String, Outcome) {
 async fn an_answer_becomes_uri_code_headers_and_body() {
     let server = Server::start(Script::Answer(answer("201 Created", "X-One: a\r\nx-one: b\r\n", "{\"id\":7}"))).await;
     let uri = server.uri("/orders?tag[]=x&ids[0]=1");
-    let Outcome::Done { output } = send(json!({ "uri": uri, "method": "POST", "body": "x" })).await else { panic!("not done") };
+    let Outcome::Done { output } = send(json!({ "uri": uri, "method": "POST", "body": "x" })).await else {
+        panic!("not done")
+    };
     assert_eq!(output["uri"], json!(uri));
     assert_eq!(output["code"], json!(201));
     assert_eq!(output["headers"]["x-one"], json!(["a", "b"]));
@@ -55,17 +57,30 @@ async fn statuses_decide_between_done_and_failed() {
 
 #[tokio::test]
 async fn a_failed_status_keeps_its_answer_and_says_whether_to_retry() {
-    for (status, again) in [("400 Bad", false), ("404 No", false), ("408 Slow", true), ("425 Early", true), ("429 Many", true), ("503 Busy", true)] {
+    for (status, again) in [
+        ("400 Bad", false),
+        ("404 No", false),
+        ("408 Slow", true),
+        ("425 Early", true),
+        ("429 Many", true),
+        ("503 Busy", true),
+    ] {
         let server = Server::start(Script::Answer(answer(status, "", "why"))).await;
-        let Outcome::FailedClean { output: Some(output), retryable, .. } = send(json!({ "uri": server.uri("/") })).await else { panic!("{status}") };
+        let Outcome::FailedClean { output: Some(output), retryable, .. } =
+            send(json!({ "uri": server.uri("/") })).await
+        else {
+            panic!("{status}")
+        };
         assert_eq!((output["body"].as_str(), retryable), (Some("why"), again), "{status}");
     }
 }
 
 #[tokio::test]
 async fn an_answer_past_the_limit_was_still_an_answer() {
-    let limited = |bytes| Performer::new(NetConfig { answer_bytes_max: bytes, ..NetConfig::default() }).expect("a performer");
-    let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n".to_vec();
+    let limited =
+        |bytes| Performer::new(NetConfig { answer_bytes_max: bytes, ..NetConfig::default() }).expect("a performer");
+    let chunked =
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n".to_vec();
     for script in [Script::Answer(answer("200 OK", "", "hello world")), Script::Answer(chunked)] {
         for (bytes, expected) in [(11, "done"), (10, "clean:answer_too_large")] {
             let server = Server::start(script.clone()).await;
@@ -75,13 +90,16 @@ async fn an_answer_past_the_limit_was_still_an_answer() {
     }
     let endless = Server::start(Script::Endless).await;
     let outcome = limited(1 << 20).perform(request(json!({ "uri": endless.uri("/"), "method": "POST" }))).await;
-    let Outcome::FailedClean { code: "answer_too_large", output: Some(output), .. } = outcome else { panic!("{outcome:?}") };
+    let Outcome::FailedClean { code: "answer_too_large", output: Some(output), .. } = outcome else {
+        panic!("{outcome:?}")
+    };
     assert_eq!((output["code"].as_u64(), output["body"].as_str()), (Some(200), Some("")));
 }
 
 #[tokio::test]
 async fn a_head_answer_announces_more_than_it_sends() {
-    let server = Server::start(Script::Answer(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n".to_vec())).await;
+    let server =
+        Server::start(Script::Answer(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n".to_vec())).await;
     assert_eq!(verdict(&send(json!({ "uri": server.uri("/"), "method": "HEAD" })).await), "done");
 }
 
@@ -98,7 +116,10 @@ async fn redirects_are_not_followed() {
     assert_eq!(target.requests(), 0);
     let asked = send(json!({ "uri": target.uri("/"), "options": { "followRedirects": "true" } })).await;
     assert_eq!(verdict(&asked), "clean:not_built");
-    assert_eq!(verdict(&send(json!({ "uri": target.uri("/"), "options": { "followRedirects": false } })).await), "done");
+    assert_eq!(
+        verdict(&send(json!({ "uri": target.uri("/"), "options": { "followRedirects": false } })).await),
+        "done"
+    );
 }
 
 #[tokio::test]
@@ -108,10 +129,16 @@ async fn bodies_forms_and_content_types() {
     let (text, _) = sent(json!({ "method": "POST", "body": { "a": [1, true] } })).await;
     assert!(text.contains("content-type: application/json\r\n") && text.ends_with("{\"a\":[1,true]}"), "{text}");
     let (text, _) = sent(json!({ "method": "POST", "formData": { "a": "1 2", "b": 3, "c": null } })).await;
-    assert!(text.contains("content-type: application/x-www-form-urlencoded\r\n") && text.ends_with("a=1+2&b=3"), "{text}");
-    let (text, _) = sent(json!({ "method": "POST", "body": "x", "contentType": "a/b", "headers": { "Content-Type": "c/d" } })).await;
+    assert!(
+        text.contains("content-type: application/x-www-form-urlencoded\r\n") && text.ends_with("a=1+2&b=3"),
+        "{text}"
+    );
+    let (text, _) =
+        sent(json!({ "method": "POST", "body": "x", "contentType": "a/b", "headers": { "Content-Type": "c/d" } }))
+            .await;
     assert!(text.contains("content-type: c/d\r\n") && !text.contains("a/b"), "{text}");
-    let multipart = send(json!({ "uri": "http://127.0.0.1:1/", "formData": {}, "contentType": "multipart/form-data" })).await;
+    let multipart =
+        send(json!({ "uri": "http://127.0.0.1:1/", "formData": {}, "contentType": "multipart/form-data" })).await;
     assert_eq!(verdict(&multipart), "clean:not_built");
 }
 
@@ -123,14 +150,20 @@ async fn credentials_and_headers() {
     let (text, _) = sent(auth(json!({ "type": "BEARER", "token": "t0ken" }))).await;
     assert!(text.contains("authorization: bearer t0ken\r\n"), "{text}");
     let (text, _) = sent(json!({ "headers": { "X-List": ["a", "b"], "X-Num": 7, "X-Null": null, "Content-Length": "999", "Transfer-Encoding": "chunked" } })).await;
-    assert!(text.contains("x-list: a\r\n") && text.contains("x-list: b\r\n") && text.contains("x-num: 7\r\n"), "{text}");
+    assert!(
+        text.contains("x-list: a\r\n") && text.contains("x-list: b\r\n") && text.contains("x-num: 7\r\n"),
+        "{text}"
+    );
     assert!(!text.contains("x-null") && !text.contains("999") && !text.contains("chunked"), "{text}");
     assert!(!text.contains("cookie") && !text.contains("referer") && !text.contains("accept-encoding"), "{text}");
 }
 
 #[tokio::test]
 async fn the_key_is_sent_unless_the_author_sends_one() {
-    for (headers, expected) in [(json!({}), "idempotency-key: step-1\r\n"), (json!({ "IDEMPOTENCY-key": "mine" }), "idempotency-key: mine\r\n")] {
+    for (headers, expected) in [
+        (json!({}), "idempotency-key: step-1\r\n"),
+        (json!({ "IDEMPOTENCY-key": "mine" }), "idempotency-key: mine\r\n"),
+    ] {
         let mut server = Server::start(Script::Answer(answer("200 OK", "", ""))).await;
         let mut keyed = request(json!({ "uri": server.uri("/"), "method": "POST", "headers": headers }));
         keyed.idempotency_key = Some("step-1".to_owned());
@@ -179,11 +212,20 @@ fn classes_and_keys_follow_the_method() {
         assert_eq!(class(method), EffectClass::Read, "{method}");
         assert!(!sends_idempotency_key("http.Request", &json!({ "method": method })));
     }
-    for (method, expected) in [("PUT", EffectClass::Repeatable), ("delete", EffectClass::Repeatable), ("POST", EffectClass::Naked), ("PATCH", EffectClass::Naked), ("?", EffectClass::Naked)] {
+    for (method, expected) in [
+        ("PUT", EffectClass::Repeatable),
+        ("delete", EffectClass::Repeatable),
+        ("POST", EffectClass::Naked),
+        ("PATCH", EffectClass::Naked),
+        ("?", EffectClass::Naked),
+    ] {
         assert_eq!(class(method), expected, "{method}");
         assert!(sends_idempotency_key("http.Request", &json!({ "method": method })), "{method}");
     }
-    assert!(!sends_idempotency_key("http.Request", &json!({ "method": "POST", "headers": { "idempotency-KEY": "x" } })));
+    assert!(!sends_idempotency_key(
+        "http.Request",
+        &json!({ "method": "POST", "headers": { "idempotency-KEY": "x" } })
+    ));
     assert_eq!(effect_class("http.Request", &json!({})), EffectClass::Read);
     assert_eq!(effect_class("log.Log", &json!({})), EffectClass::Pure);
     assert_eq!(effect_class("no.Such", &json!({})), EffectClass::Naked);

@@ -32,12 +32,17 @@ fn log_writes_one_line_or_several() {
         InlineOutcome::Failed { message, .. } => panic!("{message}"),
     };
     assert_eq!(logs(json!({ "message": "hello" })), [line(Level::Info, "hello")]);
-    assert_eq!(logs(json!({ "message": ["a", 2, { "b": true }], "level": "warn" })), [
-        line(Level::Warn, "a"),
-        line(Level::Warn, "2"),
-        line(Level::Warn, "{\"b\":true}")
-    ]);
-    for (word, level) in [("TRACE", Level::Trace), ("DEBUG", Level::Debug), ("INFO", Level::Info), ("WARN", Level::Warn), ("ERROR", Level::Error)] {
+    assert_eq!(
+        logs(json!({ "message": ["a", 2, { "b": true }], "level": "warn" })),
+        [line(Level::Warn, "a"), line(Level::Warn, "2"), line(Level::Warn, "{\"b\":true}")]
+    );
+    for (word, level) in [
+        ("TRACE", Level::Trace),
+        ("DEBUG", Level::Debug),
+        ("INFO", Level::Info),
+        ("WARN", Level::Warn),
+        ("ERROR", Level::Error),
+    ] {
         assert_eq!(logs(json!({ "message": "", "level": word })), [line(level, "")]);
     }
     assert_eq!(failure("log.Log", json!({})).0, "bad_config");
@@ -56,7 +61,9 @@ fn fail_knows_four_false_texts() {
     for condition in [json!("false"), json!("0"), json!("-0"), json!(""), json!(false), json!(0)] {
         assert_eq!(output("execution.Fail", json!({ "condition": condition })), json!({}));
     }
-    for condition in [json!("true"), json!("False"), json!(" "), json!("0.0"), json!("no"), json!(true), json!(1), json!([])] {
+    for condition in
+        [json!("true"), json!("False"), json!(" "), json!("0.0"), json!("no"), json!(true), json!(1), json!([])]
+    {
         assert_eq!(failure("execution.Fail", json!({ "condition": condition })).1, "Task failure");
     }
     let outcome = run_inline("execution.Fail", &json!({ "errorMessage": "stop" }));
@@ -73,14 +80,24 @@ fn labels_come_as_a_map_a_list_or_text() {
         json!("[{\"key\":\"a\",\"value\":1},{\"key\":\"b\",\"value\":\"2\"}]"),
     ];
     for form in forms {
-        let InlineOutcome::Done { labels, .. } = run_inline("execution.Labels", &json!({ "labels": form })) else { panic!("{form}") };
+        let InlineOutcome::Done { labels, .. } = run_inline("execution.Labels", &json!({ "labels": form })) else {
+            panic!("{form}")
+        };
         assert_eq!(labels, [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())]);
     }
     let text = "System labels can only be set by Semel itself, offending label: system.correlationId=x";
     for form in [json!({ "system.correlationId": "x" }), json!([{ "key": "system.correlationId", "value": "x" }])] {
         assert_eq!(failure("execution.Labels", json!({ "labels": form })).1, text);
     }
-    for form in [json!(7), json!("words"), json!([{ "key": "a" }]), json!({ "a": { "b": 1 } }), json!({ "": "x" }), json!({ "a": null }), json!(null)] {
+    for form in [
+        json!(7),
+        json!("words"),
+        json!([{ "key": "a" }]),
+        json!({ "a": { "b": 1 } }),
+        json!({ "": "x" }),
+        json!({ "a": null }),
+        json!(null),
+    ] {
         assert_eq!(failure("execution.Labels", json!({ "labels": form })).0, "bad_config");
     }
 }
@@ -101,7 +118,14 @@ fn other_types_are_not_run_inline() {
 
 #[test]
 fn no_type_panics_on_strange_properties() {
-    let strange = [json!(null), json!([]), json!(1), json!("x"), json!({}), json!({ "message": null, "labels": [[]], "values": [], "condition": {} })];
+    let strange = [
+        json!(null),
+        json!([]),
+        json!(1),
+        json!("x"),
+        json!({}),
+        json!({ "message": null, "labels": [[]], "values": [], "condition": {} }),
+    ];
     for spec in REGISTRY.specs() {
         for config in &strange {
             let _ = run_inline(spec.name, config);

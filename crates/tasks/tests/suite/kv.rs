@@ -6,7 +6,14 @@ use serde_json::json;
 #[test]
 fn set_has_kestras_defaults() {
     let planned = plan_op("kv.Set", &json!({ "key": "a.b-c_1", "value": { "x": 1 } }));
-    let expected = KvOp::Set { namespace: None, key: "a.b-c_1".to_owned(), value: json!({ "x": 1 }), kv_type: None, overwrite: true, ttl_ms: None };
+    let expected = KvOp::Set {
+        namespace: None,
+        key: "a.b-c_1".to_owned(),
+        value: json!({ "x": 1 }),
+        kv_type: None,
+        overwrite: true,
+        ttl_ms: None,
+    };
     assert_eq!(planned, Ok(expected));
     let planned = plan_op(
         "io.kestra.plugin.core.kv.Set",
@@ -25,7 +32,10 @@ fn set_has_kestras_defaults() {
 
 #[test]
 fn a_type_converts_the_text_or_refuses_it() {
-    let value = |kv_type: &str, value: serde_json::Value| match plan_op("kv.Set", &json!({ "key": "k", "value": value, "kvType": kv_type })) {
+    let value = |kv_type: &str, value: serde_json::Value| match plan_op(
+        "kv.Set",
+        &json!({ "key": "k", "value": value, "kvType": kv_type }),
+    ) {
         Ok(KvOp::Set { value, .. }) => Some(value),
         Ok(_) | Err(_) => None,
     };

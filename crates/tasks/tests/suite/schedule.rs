@@ -70,15 +70,28 @@ fn seconds_are_there_only_when_asked_for() {
 
 #[test]
 fn nicknames_of_days_and_odd_offsets() {
-    assert_eq!(fires("0 9 * * MON-FRI", "Europe/London", "2026-11-13T12:00:00Z", "2026-11-16T12:00:00Z"), ["2026-11-16T09:00:00Z"]);
-    assert_eq!(fires("0 0 * * *", "Asia/Kathmandu", "2026-11-15T00:00:00Z", "2026-11-15T23:00:00Z"), ["2026-11-15T18:15:00Z"]);
+    assert_eq!(
+        fires("0 9 * * MON-FRI", "Europe/London", "2026-11-13T12:00:00Z", "2026-11-16T12:00:00Z"),
+        ["2026-11-16T09:00:00Z"]
+    );
+    assert_eq!(
+        fires("0 0 * * *", "Asia/Kathmandu", "2026-11-15T00:00:00Z", "2026-11-15T23:00:00Z"),
+        ["2026-11-15T18:15:00Z"]
+    );
     assert_eq!(fires("0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z", "2029-01-01T00:00:00Z"), ["2028-02-29T00:00:00Z"]);
 }
 
 #[test]
 fn what_never_fires_says_so_and_nonsense_is_refused() {
     assert_eq!(next_after("0 0 31 2 *", "UTC", false, 0), Ok(None));
-    for (cron, zone) in [("", "UTC"), ("61 * * * *", "UTC"), ("* * * *", "UTC"), ("a b c d e", "UTC"), ("* * * * *", "Mars/Olympus"), ("* * * * *", "")] {
+    for (cron, zone) in [
+        ("", "UTC"),
+        ("61 * * * *", "UTC"),
+        ("* * * *", "UTC"),
+        ("a b c d e", "UTC"),
+        ("* * * * *", "Mars/Olympus"),
+        ("* * * * *", ""),
+    ] {
         assert!(next_after(cron, zone, false, 0).is_err(), "{cron} {zone}");
     }
     assert!(next_after("* * * * *", "UTC", false, i64::MAX).is_err());

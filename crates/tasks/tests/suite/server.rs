@@ -119,7 +119,8 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
     loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse::<usize>().ok());
+            let length =
+                head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse::<usize>().ok());
             if bytes.len() >= end + 4 + length.unwrap_or(0) {
                 return Some(String::from_utf8_lossy(&bytes).into_owned());
             }

@@ -26,9 +26,16 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn check_at(scheme: SignatureScheme, secrets: &[&str], headers: &Headers, body: &[u8], now_ms: i64) -> Result<(), &'static str> {
+fn check_at(
+    scheme: SignatureScheme,
+    secrets: &[&str],
+    headers: &Headers,
+    body: &[u8],
+    now_ms: i64,
+) -> Result<(), &'static str> {
     let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
-    let find = |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone());
+    let find =
+        |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone());
     verify(scheme, None, &secrets, &find, body, now_ms, TOLERANCE_MS).map_err(|error| error.code)
 }
 
@@ -42,27 +49,40 @@ fn good() -> Vec<(SignatureScheme, &'static str, Headers)> {
     let standard_key = b"a very secret signing key";
     vec![
         (SignatureScheme::HmacSha256, "s3cret", vec![("X-Signature", hex(&mac(b"s3cret", &[BODY])))]),
-        (SignatureScheme::Github, "s3cret", vec![("X-Hub-Signature-256", format!("sha256={}", hex(&mac(b"s3cret", &[BODY]))))]),
+        (
+            SignatureScheme::Github,
+            "s3cret",
+            vec![("X-Hub-Signature-256", format!("sha256={}", hex(&mac(b"s3cret", &[BODY]))))],
+        ),
         (
             SignatureScheme::StandardWebhooks,
             WHSEC,
             vec![
                 ("webhook-id", "msg_1".to_owned()),
                 ("webhook-timestamp", NOW_S.to_owned()),
-                ("webhook-signature", format!("v1,{}", STANDARD.encode(mac(standard_key, &[b"msg_1.", stamp.as_bytes(), BODY])))),
+                (
+                    "webhook-signature",
+                    format!("v1,{}", STANDARD.encode(mac(standard_key, &[b"msg_1.", stamp.as_bytes(), BODY]))),
+                ),
             ],
         ),
         (
             SignatureScheme::Stripe,
             "whsec_test",
-            vec![("Stripe-Signature", format!("t={NOW_S},v1={},v0=00", hex(&mac(b"whsec_test", &[stamp.as_bytes(), BODY]))))],
+            vec![(
+                "Stripe-Signature",
+                format!("t={NOW_S},v1={},v0=00", hex(&mac(b"whsec_test", &[stamp.as_bytes(), BODY]))),
+            )],
         ),
     ]
 }
 
 #[test]
 fn githubs_published_example_passes() {
-    let headers = vec![("X-Hub-Signature-256", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17".to_owned())];
+    let headers = vec![(
+        "X-Hub-Signature-256",
+        "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17".to_owned(),
+    )];
     assert_eq!(check(SignatureScheme::Github, &["It's a Secret to Everybody"], &headers, b"Hello, World!"), Ok(()));
 }
 
@@ -101,7 +121,11 @@ fn the_generic_scheme_reads_hex_and_base64_with_and_without_prefix() {
         format!(" {} ", hex(&code)),
     ];
     for form in forms {
-        assert_eq!(check(SignatureScheme::HmacSha256, &["s3cret"], &vec![("X-Signature", form.clone())], BODY), Ok(()), "{form}");
+        assert_eq!(
+            check(SignatureScheme::HmacSha256, &["s3cret"], &vec![("X-Signature", form.clone())], BODY),
+            Ok(()),
+            "{form}"
+        );
     }
     let named = |name: &str| (name == "X-Own").then(|| hex(&code));
     assert_eq!(verify(SignatureScheme::HmacSha256, Some("X-Own"), &["s3cret".to_owned()], &named, BODY, 0, 0), Ok(()));
@@ -141,7 +165,13 @@ fn every_flipped_bit_of_the_signature_is_seen() {
 #[test]
 fn the_body_counts_to_the_last_byte() {
     for (scheme, secret, headers) in good() {
-        for body in [[BODY, b"\n"].concat(), [BODY, b"\r\n"].concat(), BODY[..BODY.len() - 1].to_vec(), Vec::new(), b"{\"a\":\"\xc3\xa9\",\"b\":1}".to_vec()] {
+        for body in [
+            [BODY, b"\n"].concat(),
+            [BODY, b"\r\n"].concat(),
+            BODY[..BODY.len() - 1].to_vec(),
+            Vec::new(),
+            b"{\"a\":\"\xc3\xa9\",\"b\":1}".to_vec(),
+        ] {
             assert_eq!(check(scheme, &[secret], &headers, &body), Err("signature_mismatch"), "{scheme:?}");
         }
     }
@@ -182,7 +212,8 @@ fn timestamps_hold_both_ways_and_to_the_millisecond() {
 #[test]
 fn a_changed_timestamp_or_id_breaks_the_signature() {
     for (scheme, secret, headers) in good().into_iter().skip(2) {
-        let changed: Headers = headers.iter().map(|(name, value)| (*name, value.replace(NOW_S, "1700000001"))).collect();
+        let changed: Headers =
+            headers.iter().map(|(name, value)| (*name, value.replace(NOW_S, "1700000001"))).collect();
         assert_eq!(check(scheme, &[secret], &changed, BODY), Err("signature_mismatch"), "{scheme:?}");
     }
     let (scheme, secret, mut headers) = good().remove(2);
@@ -220,7 +251,10 @@ fn no_secret_or_an_empty_one_never_passes() {
     assert_eq!(check(SignatureScheme::HmacSha256, &["", "s3cret"], &forged, BODY), Err("signature_mismatch"));
     let (_, _, headers) = good().remove(2);
     for secret in ["whsec_", "whsec_!!"] {
-        assert_eq!(check(SignatureScheme::StandardWebhooks, &[secret], &headers, BODY), Err("signature_not_configured"));
+        assert_eq!(
+            check(SignatureScheme::StandardWebhooks, &[secret], &headers, BODY),
+            Err("signature_not_configured")
+        );
     }
 }
 
@@ -240,7 +274,19 @@ fn wrong_lengths_and_nonsense_are_refused() {
         assert_eq!(check(SignatureScheme::HmacSha256, &["s3cret"], &headers, BODY), Err(expected), "{text}");
         assert_eq!(check(SignatureScheme::Github, &["s3cret"], &headers, BODY), Err(expected), "{text}");
     }
-    for text in ["", "t=1", "v1=00", "t=,v1=00", "t=x,v1=00", "t=-1,v1=00", "t=+1,v1=00", "t=1,t=2,v1=00", "t=99999999999999999999,v1=00", "t=1,v1=zz", "t=1,v1=0"] {
+    for text in [
+        "",
+        "t=1",
+        "v1=00",
+        "t=,v1=00",
+        "t=x,v1=00",
+        "t=-1,v1=00",
+        "t=+1,v1=00",
+        "t=1,t=2,v1=00",
+        "t=99999999999999999999,v1=00",
+        "t=1,v1=zz",
+        "t=1,v1=0",
+    ] {
         let headers = vec![("Stripe-Signature", text.to_owned())];
         assert_eq!(check(SignatureScheme::Stripe, &["s3cret"], &headers, BODY), Err("signature_malformed"), "{text}");
     }
@@ -248,7 +294,11 @@ fn wrong_lengths_and_nonsense_are_refused() {
     for (index, text) in [(1, "soon"), (1, ""), (1, "1.5"), (2, ""), (2, "v2,AAAA"), (2, "v1,%%")] {
         let mut bad = headers.clone();
         bad[index].1 = text.to_owned();
-        assert_eq!(check(SignatureScheme::StandardWebhooks, &[secret], &bad, BODY), Err("signature_malformed"), "{index} {text}");
+        assert_eq!(
+            check(SignatureScheme::StandardWebhooks, &[secret], &bad, BODY),
+            Err("signature_malformed"),
+            "{index} {text}"
+        );
     }
 }
 

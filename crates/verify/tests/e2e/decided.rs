@@ -183,7 +183,9 @@ tasks:
 async fn an_erased_run_leaves_no_bytes_in_the_file() {
     let mut server = Server::start().await;
     let tasks = "inputs:\n  - {id: name, type: STRING}\ntasks:\n  - {id: say, type: debug.Return, format: '{{ inputs.name }}'}\n";
-    server.push(&flow("a", &format!("{tasks}outputs:\n  - {{id: said, value: '{{{{ outputs.say.value }}}}'}}\n"))).await;
+    server
+        .push(&flow("a", &format!("{tasks}outputs:\n  - {{id: said, value: '{{{{ outputs.say.value }}}}'}}\n")))
+        .await;
     let name = format!("{}Ariadne-8", "thread ".repeat(2_000));
     let run = server.trigger_wait("a", Some("key-of-Ariadne-8"), json!({"name": name})).await.run_id();
     assert_eq!(server.post(&format!("/v1/runs/{run}/erase"), json!({})).await.status, 204);

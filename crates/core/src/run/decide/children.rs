@@ -38,7 +38,9 @@ impl Machine<'_> {
                 self.end_step(&key, StepOutcome::Warning, Some(outputs), None);
             }
             EndStatus::Failed => self.end_step(&key, StepOutcome::Failed, Some(outputs), Some(failure("failed"))),
-            EndStatus::Cancelled => self.end_step(&key, StepOutcome::Failed, Some(outputs), Some(failure("was cancelled"))),
+            EndStatus::Cancelled => {
+                self.end_step(&key, StepOutcome::Failed, Some(outputs), Some(failure("was cancelled")))
+            }
         }
     }
 
@@ -85,7 +87,10 @@ impl Machine<'_> {
             if !self.waits_for_child(&key) {
                 self.end_step(&key, StepOutcome::Success, None, None);
             } else if self.state.cancelling {
-                self.act(Action::CancelChild { run, by: By { who: "parent".into(), why: "the parent run is cancelled".into() } });
+                self.act(Action::CancelChild {
+                    run,
+                    by: By { who: "parent".into(), why: "the parent run is cancelled".into() },
+                });
             } else if timer.is_some_and(|timer| !self.state.timers.contains_key(&timer)) {
                 self.timed_out(&key);
             }
@@ -98,5 +103,4 @@ impl Machine<'_> {
             _ => true,
         }
     }
-
 }

@@ -27,7 +27,8 @@ impl Machine<'_> {
         let attempt = self.state.steps.get(key).map_or(1, |s| s.attempt);
         let send = sending.send + 1;
         // Past its window the far side has forgotten the key, and a new window begins.
-        let safe_until = sending.safe_until.map(|until| if self.now < until { until } else { self.now.plus(self.window_ms(key)) });
+        let safe_until =
+            sending.safe_until.map(|until| if self.now < until { until } else { self.now.plus(self.window_ms(key)) });
         self.emit(Event::Intent {
             step: key.clone(),
             attempt,
@@ -56,7 +57,9 @@ impl Machine<'_> {
             EffectClass::Keyed => {
                 sending.safe_until.is_some_and(|until| self.now < until) || self.on_doubt(key) == OnDoubt::Repeat
             }
-            EffectClass::Naked | EffectClass::Probed | EffectClass::Transactional => self.on_doubt(key) == OnDoubt::Repeat,
+            EffectClass::Naked | EffectClass::Probed | EffectClass::Transactional => {
+                self.on_doubt(key) == OnDoubt::Repeat
+            }
         }
     }
 
@@ -87,7 +90,9 @@ impl Machine<'_> {
         let Some(step) = self.state.steps.get(key) else { return };
         let (attempt, first_at) = (step.attempt, step.first_at.unwrap_or(self.now));
         let sent = match &step.work {
-            Work::Sending(sending) | Work::Backoff { sending: Some(sending), .. } => Some((sending.send, sending.class)),
+            Work::Sending(sending) | Work::Backoff { sending: Some(sending), .. } => {
+                Some((sending.send, sending.class))
+            }
             _ => None,
         };
         let retry = self.flow.task(key.task_id()).and_then(|t| t.retry.as_ref());
@@ -130,7 +135,8 @@ impl Machine<'_> {
         match self.state.steps.get(key).map(|s| s.work.clone()) {
             // The wait may have outlasted the window: a lost request is then no longer safe to repeat.
             Some(Work::Backoff { sending: Some(sending), .. }) if sending.lost && !self.repeatable(key, &sending) => {
-                let failure = Failure::new("lost", "an answer was lost, and the time in which a repeat is safe is over");
+                let failure =
+                    Failure::new("lost", "an answer was lost, and the time in which a repeat is safe is over");
                 self.attempt_failed(key, failure, Loss::Final);
             }
             Some(Work::Backoff { sending: Some(sending), .. }) => self.send(key, sending, None),

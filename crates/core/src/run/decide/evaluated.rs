@@ -84,5 +84,4 @@ impl Machine<'_> {
         let warn = task.retry.as_ref().is_some_and(|r| r.warning_on_retry);
         if retried && warn { StepOutcome::Warning } else { StepOutcome::Success }
     }
-
 }

@@ -45,7 +45,13 @@ pub struct Decided {
 }
 
 /// Decides one input. On `Err` nothing has changed.
-pub fn decide(flow: &FlowIndex, state: &mut RunState, input: Input, now: Millis, limits: &Limits) -> Result<Decided, NotPossible> {
+pub fn decide(
+    flow: &FlowIndex,
+    state: &mut RunState,
+    input: Input,
+    now: Millis,
+    limits: &Limits,
+) -> Result<Decided, NotPossible> {
     let mut machine = Machine { flow, state, now, limits, out: Decided::default(), touched: VecDeque::new() };
     machine.handle(input)?;
     machine.settle();
@@ -113,7 +119,6 @@ impl Machine<'_> {
         self.touched.extend(groups.rev());
     }
 
-
     fn root_ended(&mut self, outcome: StepOutcome) {
         match outcome {
             StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => {
@@ -127,7 +132,8 @@ impl Machine<'_> {
 
     fn run_failed(&mut self) {
         if self.verdicts_go_on() {
-            return self.reopen_by_verdicts(By { who: "verdict".into(), why: "given before the run had failed".into() });
+            return self
+                .reopen_by_verdicts(By { who: "verdict".into(), why: "given before the run had failed".into() });
         }
         let failure = match self.state.steps.get(&StepKey::root()).map(|s| &s.work) {
             Some(Work::Group(group)) => group.failure.clone().map(|(_, failure)| failure),

@@ -69,7 +69,8 @@ impl Machine<'_> {
                 Work::Child { run: Some(run), .. } => self.act(Action::CancelChild { run, by: by.clone() }),
                 Work::Group(_) => self.touched.push_back(key),
                 Work::Backoff { sending: Some(sending), .. } if sending.lost => {
-                    let failure = Failure::new("lost", "an answer was lost, and the run was cancelled before the repeat");
+                    let failure =
+                        Failure::new("lost", "an answer was lost, and the run was cancelled before the repeat");
                     self.attempt_failed(&key, failure, Loss::Final);
                 }
                 Work::Evaluating
@@ -85,7 +86,9 @@ impl Machine<'_> {
 
     pub(super) fn restart(&mut self, by: By) -> Result<(), NotPossible> {
         match self.state.phase {
-            _ if self.state.open_doubts() > 0 => refuse("an effect is in doubt; give a verdict first (semel run verdict)"),
+            _ if self.state.open_doubts() > 0 => {
+                refuse("an effect is in doubt; give a verdict first (semel run verdict)")
+            }
             Phase::Ended(EndStatus::Completed) => refuse("the run completed; use replay to do finished steps again"),
             Phase::Ended(EndStatus::Failed | EndStatus::Cancelled) => {
                 self.reopen(by);
@@ -160,7 +163,13 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(super) fn verdict(&mut self, key: StepKey, verdict: VerdictKind, by: By, result: Option<Payload>) -> Result<(), NotPossible> {
+    pub(super) fn verdict(
+        &mut self,
+        key: StepKey,
+        verdict: VerdictKind,
+        by: By,
+        result: Option<Payload>,
+    ) -> Result<(), NotPossible> {
         match self.state.doubts.get(&key) {
             Some(doubt) if doubt.verdict.is_none() => {}
             _ => return refuse(format!("no doubt is open at step `{key}`")),

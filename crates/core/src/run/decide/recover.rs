@@ -42,7 +42,10 @@ impl Machine<'_> {
 
     /// The process died between the intent and the outcome.
     pub(super) fn recover_effect(&mut self, key: &StepKey, sending: Sending) {
-        let failure = Failure::new("crashed", "the process stopped after the request may have left and before its answer was recorded");
+        let failure = Failure::new(
+            "crashed",
+            "the process stopped after the request may have left and before its answer was recorded",
+        );
         if self.repeatable(key, &sending) && !self.state.cancelling {
             if self.state.paused {
                 self.emit(Event::SendLost { step: key.clone(), send: sending.send, failure });

@@ -100,7 +100,13 @@ impl Machine<'_> {
         false
     }
 
-    pub(super) fn end_step(&mut self, key: &StepKey, outcome: StepOutcome, output: Option<Payload>, failure: Option<Failure>) {
+    pub(super) fn end_step(
+        &mut self,
+        key: &StepKey,
+        outcome: StepOutcome,
+        output: Option<Payload>,
+        failure: Option<Failure>,
+    ) {
         let task = self.flow.task(key.task_id()).filter(|_| key.iteration_number().is_none());
         let outcome = match (outcome, task) {
             (StepOutcome::Warning, Some(task)) if task.allow_warning => StepOutcome::Success,
@@ -125,5 +131,4 @@ impl Machine<'_> {
         let due = self.now.plus(delay.clamp(0, self.limits.wait_ms_max));
         self.emit(Event::TimerSet { timer: self.state.next_timer, due, step: step.clone(), why });
     }
-
 }

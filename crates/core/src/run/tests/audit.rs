@@ -43,7 +43,10 @@ pub fn counters(state: &RunState) {
 pub fn nothing_starts(decided: &Decided) {
     for event in &decided.events {
         let starts = match event {
-            Event::StepStarted { .. } | Event::Intent { .. } | Event::OpRequested { .. } | Event::ChildRequested { .. } => true,
+            Event::StepStarted { .. }
+            | Event::Intent { .. }
+            | Event::OpRequested { .. }
+            | Event::ChildRequested { .. } => true,
             Event::TimerSet { why, .. } => *why == TimerWhy::Sleep,
             _ => false,
         };
@@ -74,7 +77,10 @@ pub fn at_rest(state: &RunState) {
     match state.phase {
         Phase::Ended(_) => assert!(state.timers.is_empty()),
         Phase::Open => {
-            assert!(state.steps.values().any(|s| matches!(s.work, Work::Doubtful(_))), "open, yet nothing to wait for: {state:#?}");
+            assert!(
+                state.steps.values().any(|s| matches!(s.work, Work::Doubtful(_))),
+                "open, yet nothing to wait for: {state:#?}"
+            );
             assert_eq!(state.status(), Status::Held);
             for (key, step) in &state.steps {
                 let rests = matches!(step.work, Work::Doubtful(_) | Work::Group(_) | Work::Failed);
@@ -156,7 +162,15 @@ impl Ledger {
         }
     }
 
-    fn intent(&mut self, step: &StepKey, class: EffectClass, on_doubt: OnDoubt, key: &str, safe_until: Option<Millis>, now: Millis) {
+    fn intent(
+        &mut self,
+        step: &StepKey,
+        class: EffectClass,
+        on_doubt: OnDoubt,
+        key: &str,
+        safe_until: Option<Millis>,
+        now: Millis,
+    ) {
         let sent = self.of(step);
         assert!(!sent.done, "{step} was done and is sent again");
         let allowed = match class {

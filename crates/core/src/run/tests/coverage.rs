@@ -23,17 +23,66 @@ macro_rules! names {
     };
 }
 
-names!(event_name, EVENTS, Event {
-    Created, InputsReplaced, Delivered, Started, StepStarted, Branched, LoopStarted, GroupStage, TimerSet,
-    TimerCleared, TimerFired, Intent, SendLost, AttemptFailed, OpRequested, OpDone, ChildRequested,
-    ChildStarted, ChildEnded, DoubtsBelow, DoubtRaised, Verdict, LabelsSet, StepEnded, Paused, Resumed,
-    CancelRequested, Restarted, Replayed, Finishing, Ended,
-});
+names!(
+    event_name,
+    EVENTS,
+    Event {
+        Created,
+        InputsReplaced,
+        Delivered,
+        Started,
+        StepStarted,
+        Branched,
+        LoopStarted,
+        GroupStage,
+        TimerSet,
+        TimerCleared,
+        TimerFired,
+        Intent,
+        SendLost,
+        AttemptFailed,
+        OpRequested,
+        OpDone,
+        ChildRequested,
+        ChildStarted,
+        ChildEnded,
+        DoubtsBelow,
+        DoubtRaised,
+        Verdict,
+        LabelsSet,
+        StepEnded,
+        Paused,
+        Resumed,
+        CancelRequested,
+        Restarted,
+        Replayed,
+        Finishing,
+        Ended,
+    }
+);
 names!(action_name, ACTIONS, Action { Evaluate, EvaluateOutputs, Perform, Op, CancelChild, EnterLane });
-names!(input_name, INPUTS, Input {
-    Start, Evaluated, OutputsEvaluated, Performed, Continue, TimerFired, ChildEnded, DoubtsBelow, Delivered,
-    Pause, Resume, Cancel, Restart, Replay, Verdict, Recover,
-});
+names!(
+    input_name,
+    INPUTS,
+    Input {
+        Start,
+        Evaluated,
+        OutputsEvaluated,
+        Performed,
+        Continue,
+        TimerFired,
+        ChildEnded,
+        DoubtsBelow,
+        Delivered,
+        Pause,
+        Resume,
+        Cancel,
+        Restart,
+        Replay,
+        Verdict,
+        Recover,
+    }
+);
 names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Quiet, FlowRetry });
 
 fn phase_name(phase: Phase) -> &'static str {
@@ -129,6 +178,7 @@ fn every_event_action_input_and_row_is_seen_in_a_named_scenario() {
     for (phase, input, nexts) in ROWS {
         wanted.extend(nexts.iter().map(|next| format!("{phase} + {input} = {next}")));
     }
-    let missing: Vec<String> = SEEN.with_borrow(|seen| wanted.into_iter().filter(|name| !seen.contains(name)).collect());
+    let missing: Vec<String> =
+        SEEN.with_borrow(|seen| wanted.into_iter().filter(|name| !seen.contains(name)).collect());
     assert!(missing.is_empty(), "no scenario shows: {missing:#?}");
 }

@@ -97,7 +97,10 @@ fn happen(world: &mut World, what: u8, which: u8, seen: &mut Vec<Input>) {
             // An op commits, and the process dies before anyone goes on from there.
             let op = world.pending.iter().position(|action| matches!(action, Action::Op(_)));
             if let Some(Action::Op(step)) = op.and_then(|at| world.pending.remove(at))
-                && matches!(world.state.steps.get(&step).map(|s| &s.work), Some(Work::Op | Work::Child { run: None, .. }))
+                && matches!(
+                    world.state.steps.get(&step).map(|s| &s.work),
+                    Some(Work::Op | Work::Child { run: None, .. })
+                )
             {
                 world.carry_op(&step, which.is_multiple_of(3));
                 world.crash();
@@ -179,7 +182,8 @@ fn end_a_child(world: &mut World, which: u8) {
 }
 
 fn decide_one_doubt(world: &mut World, which: u8) {
-    let open: Vec<StepKey> = world.state.doubts.iter().filter(|(_, d)| d.verdict.is_none()).map(|(k, _)| k.clone()).collect();
+    let open: Vec<StepKey> =
+        world.state.doubts.iter().filter(|(_, d)| d.verdict.is_none()).map(|(k, _)| k.clone()).collect();
     let kinds = [VerdictKind::Done, VerdictKind::Repeat, VerdictKind::RepeatNewKey, VerdictKind::Fail];
     if let Some(step) = open.get(usize::from(which / 4) % open.len().max(1)) {
         world.verdict(&step.0, kinds[usize::from(which % 4)]).expect("the doubt is open");
@@ -198,7 +202,12 @@ fn heal(world: &mut World) {
         world.answer_all();
         let children = open_children(world);
         for run in &children {
-            world.must(Input::ChildEnded { run: *run, status: EndStatus::Completed, outputs: payload("child"), doubts: 0 });
+            world.must(Input::ChildEnded {
+                run: *run,
+                status: EndStatus::Completed,
+                outputs: payload("child"),
+                doubts: 0,
+            });
         }
         if children.is_empty() && !world.fire_next() {
             assert!(world.pending.is_empty());

@@ -140,7 +140,11 @@ impl World {
         self.journal.extend_from_slice(events);
         if !self.big {
             audit::round_trip(events);
-            assert_eq!(RunState::fold(&self.journal).as_ref(), Some(&self.state), "the state is the fold of the journal");
+            assert_eq!(
+                RunState::fold(&self.journal).as_ref(),
+                Some(&self.state),
+                "the state is the fold of the journal"
+            );
             audit::snapshot(&self.state);
             audit::counters(&self.state);
         }

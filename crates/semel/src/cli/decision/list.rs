@@ -45,7 +45,8 @@ pub const COLUMNS: &[Column] = &[
 impl List {
     pub async fn run(self, client: &Client, shell: &Shell) -> Result<Reply, Failure> {
         let filters = [("run_id", self.run), ("key", self.key), ("workflow_id", self.workflow)];
-        let mut query: Vec<_> = filters.into_iter().filter_map(|(name, value)| value.map(|value| (name, value))).collect();
+        let mut query: Vec<_> =
+            filters.into_iter().filter_map(|(name, value)| value.map(|value| (name, value))).collect();
         query.extend(self.decision.into_iter().map(|decision| ("decision", decision)));
         paging::list(client, shell, &["v1", "decisions"], query, &self.paging, COLUMNS).await
     }

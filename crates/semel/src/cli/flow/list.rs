@@ -23,7 +23,10 @@ const COLUMNS: &[Column] = &[
     column("WORKFLOW", |item| field(item, "workflow_id")),
     column("REVISION", |item| field(item, "revision")),
     column("TRIGGERS", triggers),
-    column("STATE", |item| if item["disabled"] == Json::Bool(true) { "disabled".to_owned() } else { "live".to_owned() }),
+    column(
+        "STATE",
+        |item| if item["disabled"] == Json::Bool(true) { "disabled".to_owned() } else { "live".to_owned() },
+    ),
     column("STORED", |item| time(item, "created_at")),
     column("BY", |item| field(item, "created_by")),
 ];

@@ -65,7 +65,11 @@ fn lines(pushed: &[Json]) -> String {
     let line = |answer: &Json| {
         let changed = if answer["changed"] == json!(false) { "unchanged" } else { "stored" };
         let warnings = answer["warnings"].as_array().map_or(0, Vec::len);
-        let warned = if warnings > 0 { format!(", {warnings} warnings (semel flow validate shows them)") } else { String::new() };
+        let warned = if warnings > 0 {
+            format!(", {warnings} warnings (semel flow validate shows them)")
+        } else {
+            String::new()
+        };
         format!("{} revision {} {changed}{warned}", field(answer, "workflow_id"), field(answer, "revision"))
     };
     pushed.iter().map(line).collect::<Vec<_>>().join("\n")

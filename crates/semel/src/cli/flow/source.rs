@@ -22,7 +22,8 @@ pub fn read(path: &Path) -> Result<Source, Failure> {
     };
     let bytes = bytes.map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        let line =
+            1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         Failure::refused("flow_invalid", format!("{name}: line {line} is not UTF-8")).hint("save the file as UTF-8")
     })?;
     Ok(Source { name, text })

@@ -68,7 +68,8 @@ impl Validate {
         }
         let data = Json::Array(checked.iter().map(Checked::json).collect());
         let text = checked.iter().map(Checked::line).collect::<Vec<_>>().join("\n");
-        let (errors, bad) = (checked.iter().map(Checked::errors).sum(), checked.iter().filter(|one| one.errors() > 0).count());
+        let (errors, bad) =
+            (checked.iter().map(Checked::errors).sum(), checked.iter().filter(|one| one.errors() > 0).count());
         if errors == 0 {
             return Ok(Reply::new(data, text));
         }

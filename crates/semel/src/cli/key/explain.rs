@@ -9,7 +9,9 @@ use serde_json::{Value as Json, json};
 
 /// Explain why two arrivals met, or why they did not
 #[derive(Args, Debug)]
-#[command(override_usage = "semel key explain KEY [OTHER_KEY] --workflow ID\n       semel key explain --decision SEQ --other SEQ")]
+#[command(
+    override_usage = "semel key explain KEY [OTHER_KEY] --workflow ID\n       semel key explain --decision SEQ --other SEQ"
+)]
 #[command(after_help = "\
 Examples:
   semel key explain evt_1 --workflow shop:payments
@@ -49,7 +51,11 @@ impl Explain {
             }
         }
         let found = client.post(&["v1", "keys", "explain"], &body).await?;
-        let verdict = if found["met"] == json!(true) { shell.out.green("they met") } else { shell.out.yellow("they did not meet") };
+        let verdict = if found["met"] == json!(true) {
+            shell.out.green("they met")
+        } else {
+            shell.out.yellow("they did not meet")
+        };
         let sentences = found["explanation"].as_array().map(Vec::as_slice).unwrap_or_default();
         let lines = std::iter::once(verdict).chain(sentences.iter().map(|one: &Json| format!("- {}", plain(one))));
         let text = lines.collect::<Vec<_>>().join("\n");

@@ -32,8 +32,11 @@ impl Show {
         let rows = |name: &str| found[name].as_array().cloned().unwrap_or_default();
         let (claims, decisions) = (rows("items"), rows("decisions"));
         if claims.is_empty() && decisions.is_empty() {
-            let failure = Failure::refused("key_unknown", format!("no event with the key `{}` was seen here", self.key));
-            return Err(failure.hint("keys are case-sensitive; `semel key list` shows those that are known").details(Json::Null));
+            let failure =
+                Failure::refused("key_unknown", format!("no event with the key `{}` was seen here", self.key));
+            return Err(failure
+                .hint("keys are case-sensitive; `semel key list` shows those that are known")
+                .details(Json::Null));
         }
         let text = format!(
             "{}\n\n{}\n{}",

@@ -17,7 +17,13 @@ pub struct Target {
     pub why: Option<String>,
 }
 
-pub async fn control(client: &Client, shell: &Shell, target: &Target, verb: &str, mut body: Json) -> Result<Reply, Failure> {
+pub async fn control(
+    client: &Client,
+    shell: &Shell,
+    target: &Target,
+    verb: &str,
+    mut body: Json,
+) -> Result<Reply, Failure> {
     if let Some(why) = &target.why {
         body["why"] = json!(why);
     }

@@ -55,7 +55,11 @@ fn error(run: &Json) -> String {
     let error = &run["error"];
     let step = field(error, "step");
     let place = if step.is_empty() { String::new() } else { format!(" (step {step})") };
-    if error.is_object() { format!("{}: {}{place}", field(error, "code"), field(error, "message")) } else { String::new() }
+    if error.is_object() {
+        format!("{}: {}{place}", field(error, "code"), field(error, "message"))
+    } else {
+        String::new()
+    }
 }
 
 fn nonzero(run: &Json, name: &str) -> String {
@@ -84,7 +88,8 @@ pub fn is_settled(status: &str) -> bool {
 pub fn failure(run: &Json) -> Option<Failure> {
     let (id, status) = (field(run, "run_id"), field(run, "status"));
     let failure = match status.as_str() {
-        "failed" => Failure::refused("run_failed", format!("run {id} failed")).hint(format!("semel run show {id} --logs --steps")),
+        "failed" => Failure::refused("run_failed", format!("run {id} failed"))
+            .hint(format!("semel run show {id} --logs --steps")),
         "cancelled" => Failure::refused("run_cancelled", format!("run {id} was cancelled")),
         "held" => Failure::refused("run_held", format!("run {id} is held: an effect is in doubt"))
             .hint(format!("look with `semel run show {id} --steps`, then decide with `semel run verdict {id}`")),

@@ -85,7 +85,8 @@ fn line(row: &Json, mut event: Json) -> Json {
         // The row has its own time, and these two have their own columns.
         fields.retain(|field, value| !matches!(field.as_str(), "event" | "step" | "at") && !value.is_null());
     }
-    let mut details = if event.as_object().is_some_and(|fields| fields.is_empty()) { String::new() } else { event.to_string() };
+    let mut details =
+        if event.as_object().is_some_and(|fields| fields.is_empty()) { String::new() } else { event.to_string() };
     if let Some((end, _)) = details.char_indices().nth(DETAILS_CHARS_MAX) {
         details.truncate(end);
         details.push('…');

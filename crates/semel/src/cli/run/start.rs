@@ -56,7 +56,9 @@ impl Start {
         let mut body = json!({ "workflow_id": self.workflow, "inputs": self.all_inputs()? });
         let labels: Map<String, Json> = self.labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         body["labels"] = Json::Object(labels);
-        for (name, value) in [("key", &self.key), ("correlation_id", &self.correlation_id), ("strategy", &self.strategy)] {
+        for (name, value) in
+            [("key", &self.key), ("correlation_id", &self.correlation_id), ("strategy", &self.strategy)]
+        {
             if let Some(value) = value {
                 body[name] = json!(value);
             }
@@ -128,7 +130,9 @@ fn input(text: &str) -> Result<(String, Json), String> {
 fn object(given: &str) -> Result<Map<String, Json>, Failure> {
     let text = match given.strip_prefix('@') {
         None => given.to_owned(),
-        Some(path) => std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))?,
+        Some(path) => {
+            std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))?
+        }
     };
     match serde_json::from_str(&text) {
         Ok(Json::Object(map)) => Ok(map),

@@ -49,7 +49,8 @@ impl Verdict {
         }
         if let Some(result) = &self.done {
             let parsed = serde_json::from_str::<Json>(result);
-            body["result"] = parsed.map_err(|error| Failure::usage(format!("the result after --done is not JSON: {error}")))?;
+            body["result"] =
+                parsed.map_err(|error| Failure::usage(format!("the result after --done is not JSON: {error}")))?;
         }
         let run = client.post(&["v1", "runs", &self.run, "verdict"], &body).await?;
         let text = object::card(shell, &run);

@@ -94,7 +94,11 @@ impl Events {
 }
 
 fn parse(block: &str) -> Option<Event> {
-    let value = |line: &'_ str, name: &str| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).map(|text| text.strip_prefix(' ').unwrap_or(text).to_owned());
+    let value = |line: &'_ str, name: &str| {
+        line.strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(':'))
+            .map(|text| text.strip_prefix(' ').unwrap_or(text).to_owned())
+    };
     let name = block.lines().filter_map(|line| value(line, "event")).next_back();
     let data = block.lines().filter_map(|line| value(line, "data")).collect::<Vec<_>>();
     if name.is_none() && data.is_empty() {

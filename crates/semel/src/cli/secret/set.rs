@@ -56,6 +56,8 @@ fn stdin() -> Result<String, Failure> {
         return Err(failure.hint("semel secret set NAME < FILE, or --value-file FILE"));
     }
     let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
     Ok(text)
 }

@@ -42,7 +42,12 @@ impl Create {
             }
         }
         let made = client.post(&["v1", "tokens"], &body).await?;
-        let note = format!("{} token {} for workspace {}; it is not shown again", field(&made, "role"), field(&made, "id"), field(&made, "workspace"));
+        let note = format!(
+            "{} token {} for workspace {}; it is not shown again",
+            field(&made, "role"),
+            field(&made, "id"),
+            field(&made, "workspace")
+        );
         let text = field(&made, "token");
         Ok(Reply::new(made, text).note(note))
     }

@@ -15,7 +15,11 @@ pub async fn list(call: Call) -> Answer {
         claim: None,
         key: call.query.text("key")?,
         flow: flow_filter(&call)?,
-        decisions: call.query.words("decision", "one of start, attach, replay, reject, queue, replace, coalesce, deliver, resume, hold", parse)?,
+        decisions: call.query.words(
+            "decision",
+            "one of start, attach, replay, reject, queue, replace, coalesce, deliver, resume, hold",
+            parse,
+        )?,
         before: page.after_as(|text| text.parse().ok())?,
         limit: page.fetch(),
     };

@@ -46,7 +46,8 @@ pub async fn post(call: Call) -> Answer {
         }
     };
     let Some(b) = b else {
-        let sentences = ["Only one event with this key is on record, so there was nothing for it to meet.".to_owned(), decided(&a)];
+        let sentences =
+            ["Only one event with this key is on record, so there was nothing for it to meet.".to_owned(), decided(&a)];
         return ok(json!({"met": false, "explanation": sentences, "a": view::decision(&a), "b": Json::Null}));
     };
     let (a, b) = if a.seq <= b.seq { (a, b) } else { (b, a) };
@@ -73,13 +74,25 @@ async fn by_key(
     key: &str,
     other: Option<&str>,
 ) -> Result<(DecisionRow, Option<DecisionRow>), Problem> {
-    let of = |key: &str, limit| DecisionQuery { key: Some(key.to_owned()), flow: flow.clone(), limit, ..DecisionQuery::default() };
-    let unknown = |key: &str| Problem::new(Code::DecisionUnknown, format!("no event with the key `{key}` is on record here; keys differ by letter case"));
+    let of = |key: &str, limit| DecisionQuery {
+        key: Some(key.to_owned()),
+        flow: flow.clone(),
+        limit,
+        ..DecisionQuery::default()
+    };
+    let unknown = |key: &str| {
+        Problem::new(
+            Code::DecisionUnknown,
+            format!("no event with the key `{key}` is on record here; keys differ by letter case"),
+        )
+    };
     let mut rows = newest(call, workspace, of(key, 2)).await?.into_iter();
     let first = rows.next().ok_or_else(|| unknown(key))?;
     let second = match other {
         None => rows.next(),
-        Some(other) => Some(newest(call, workspace, of(other, 1)).await?.into_iter().next().ok_or_else(|| unknown(other))?),
+        Some(other) => {
+            Some(newest(call, workspace, of(other, 1)).await?.into_iter().next().ok_or_else(|| unknown(other))?)
+        }
     };
     Ok((first, second))
 }
@@ -105,7 +118,15 @@ fn word(value: impl Serialize) -> String {
 /// `a` is the earlier one.
 fn explain(a: &DecisionRow, b: &DecisionRow) -> Vec<String> {
     let mut out = vec![
-        format!("Event {} came at {} through the door {}, event {} at {} through {}.", a.seq, a.at.to_rfc3339(), a.door.word(), b.seq, b.at.to_rfc3339(), b.door.word()),
+        format!(
+            "Event {} came at {} through the door {}, event {} at {} through {}.",
+            a.seq,
+            a.at.to_rfc3339(),
+            a.door.word(),
+            b.seq,
+            b.at.to_rfc3339(),
+            b.door.word()
+        ),
         keys(a, b),
     ];
     if let (Some(scope_a), Some(scope_b)) = (&a.scope, &b.scope) {
@@ -120,7 +141,10 @@ fn explain(a: &DecisionRow, b: &DecisionRow) -> Vec<String> {
     if same_claim(a, b) {
         out.extend(rule(b));
         if a.run.is_some() && a.run != b.run && a.run != b.prior_run {
-            out.push(format!("Between the two the key began anew (generation {} and {}), so their runs differ.", a.generation, b.generation));
+            out.push(format!(
+                "Between the two the key began anew (generation {} and {}), so their runs differ.",
+                a.generation, b.generation
+            ));
         }
     } else {
         out.push("They have different claims, so neither could meet the other.".to_owned());
@@ -150,10 +174,16 @@ fn rule(row: &DecisionRow) -> Vec<String> {
         out.push(format!("For that state the policy says `{name}: {value}`."));
     }
     if !row.same_payload {
-        out.push(format!("The payload differs from the first one; for that the policy says `mismatch: {}`.", word(row.policy.mismatch)));
+        out.push(format!(
+            "The payload differs from the first one; for that the policy says `mismatch: {}`.",
+            word(row.policy.mismatch)
+        ));
     }
     if row.rules_version != RULES_VERSION {
-        out.push(format!("It was decided by version {} of the rules; this server has version {RULES_VERSION}.", row.rules_version));
+        out.push(format!(
+            "It was decided by version {} of the rules; this server has version {RULES_VERSION}.",
+            row.rules_version
+        ));
     }
     out.push(match verdict(decide_event(row.prior, row.same_payload, &row.policy)) {
         (what, Some(reason)) => format!("So the rule gives: {what} (`{reason}`)."),
@@ -232,7 +262,13 @@ mod tests {
     }
 
     fn replayed(seq: u64, key: &str) -> DecisionRow {
-        DecisionRow { prior: Prior::Done, prior_run: row(1, key).run, decision: Decision::Replay, reason: Reason::Replayed, ..row(seq, key) }
+        DecisionRow {
+            prior: Prior::Done,
+            prior_run: row(1, key).run,
+            decision: Decision::Replay,
+            reason: Reason::Replayed,
+            ..row(seq, key)
+        }
     }
 
     #[test]
@@ -240,16 +276,33 @@ mod tests {
         let (a, b) = (row(1, "k"), replayed(2, "k"));
         assert!(met(&a, &b));
         let text = explain(&a, &b).join("\n");
-        for part in ["Both carry the key `k`", "scope `flow:shop:pay`", "equal fingerprints", "the claim was done", "`done: replay`", "the run that ended (`replayed`)"] {
+        for part in [
+            "Both carry the key `k`",
+            "scope `flow:shop:pay`",
+            "equal fingerprints",
+            "the claim was done",
+            "`done: replay`",
+            "the run that ended (`replayed`)",
+        ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
     }
 
     #[test]
     fn a_mismatch_names_its_policy() {
-        let b = DecisionRow { same_payload: false, fingerprint: Fingerprint([1; 32]), reason: Reason::ReplayedMismatch, ..replayed(2, "k") };
+        let b = DecisionRow {
+            same_payload: false,
+            fingerprint: Fingerprint([1; 32]),
+            reason: Reason::ReplayedMismatch,
+            ..replayed(2, "k")
+        };
         let text = explain(&row(1, "k"), &b).join("\n");
-        assert!(text.contains("different fingerprints") && text.contains("`mismatch: ignore`") && text.contains("`replayed_mismatch`"), "{text}");
+        assert!(
+            text.contains("different fingerprints")
+                && text.contains("`mismatch: ignore`")
+                && text.contains("`replayed_mismatch`"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -262,7 +315,13 @@ mod tests {
         assert!(!met(&keyless, &keyless));
         assert!(explain(&a, &keyless).join("\n").contains("carries no key"));
         // The key began anew: same claim, other run.
-        let anew = DecisionRow { prior: Prior::Expired, reason: Reason::LateDuplicate, generation: 2, run: Some(RunId::from_bytes([2; 16])), ..row(4, "k") };
+        let anew = DecisionRow {
+            prior: Prior::Expired,
+            reason: Reason::LateDuplicate,
+            generation: 2,
+            run: Some(RunId::from_bytes([2; 16])),
+            ..row(4, "k")
+        };
         assert!(!met(&a, &anew));
         assert!(explain(&a, &anew).join("\n").contains("began anew"));
     }

@@ -57,7 +57,11 @@ pub async fn get(call: Call) -> Answer {
     let (workspace, run) = (call.workspace()?, call.run_id()?);
     let permit = call.app.streams().clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
-        Problem::new(Code::TooManyStreams, "too many event streams are open; close one, or ask for the run from time to time").retry_after(5)
+        Problem::new(
+            Code::TooManyStreams,
+            "too many event streams are open; close one, or ask for the run from time to time",
+        )
+        .retry_after(5)
     })?;
     let gauge = call.app.metrics().event_streams.clone();
     gauge.inc();
@@ -66,7 +70,8 @@ pub async fn get(call: Call) -> Answer {
     let owner = workspace.clone();
     call.app.read(move |store| store.run(&owner, run)).await?.ok_or_else(Problem::run_unknown)?;
     let payloads = call.sees_payloads();
-    let follower = Follower { app: call.app, workspace, run, payloads, changes, sent: None, next: Next::Run, _open: open };
+    let follower =
+        Follower { app: call.app, workspace, run, payloads, changes, sent: None, next: Next::Run, _open: open };
     let events = stream::unfold(follower, |mut follower| async {
         let event = follower.event().await?;
         Some((Ok::<_, Infallible>(event), follower))

@@ -20,7 +20,8 @@ pub async fn journal(call: Call) -> Answer {
     let workspace = call.workspace()?;
     let rows = call.app.read(move |store| store.journal(&workspace, id, after, fetch)).await?;
     let payloads = call.sees_payloads();
-    let shown: Option<Vec<_>> = rows.iter().map(|row| view::journal(row, payloads).map(|json| (row.seq, json))).collect();
+    let shown: Option<Vec<_>> =
+        rows.iter().map(|row| view::journal(row, payloads).map(|json| (row.seq, json))).collect();
     let shown = shown.ok_or_else(|| Problem::internal("a journal row cannot be read"))?;
     ok(page.answer(shown, |(seq, _)| seq.to_string(), |(_, json)| json.clone()))
 }
@@ -48,7 +49,11 @@ pub async fn children(call: Call) -> Answer {
     let query = RunQuery { parent: Some(id), before, limit: page.fetch(), ..RunQuery::default() };
     let rows = call.app.read(move |store| store.runs(&workspace, &query)).await?;
     let payloads = call.sees_payloads();
-    ok(page.answer(rows, |(row, _, _)| row.id.to_string(), |(row, values, labels)| view::run(row, values, labels, payloads)))
+    ok(page.answer(
+        rows,
+        |(row, _, _)| row.id.to_string(),
+        |(row, values, labels)| view::run(row, values, labels, payloads),
+    ))
 }
 
 /// Decisions other than the one that made the run.

@@ -47,8 +47,12 @@ pub async fn show(call: Call) -> Answer {
     let workspace = call.workspace()?;
     let rows_max = call.app.limits().page_rows_max;
     let claims = ClaimQuery { key: Some(key.clone()), limit: rows_max, ..ClaimQuery::default() };
-    let decisions = DecisionQuery { key: Some(key), flow: flow.clone(), limit: DECISIONS_SHOWN, ..DecisionQuery::default() };
-    let (mut claims, decisions) = call.app.read(move |store| Ok((store.claims(&workspace, &claims)?, store.decisions(&workspace, &decisions)?))).await?;
+    let decisions =
+        DecisionQuery { key: Some(key), flow: flow.clone(), limit: DECISIONS_SHOWN, ..DecisionQuery::default() };
+    let (mut claims, decisions) = call
+        .app
+        .read(move |store| Ok((store.claims(&workspace, &claims)?, store.decisions(&workspace, &decisions)?)))
+        .await?;
     if let Some(flow) = flow {
         claims.retain(|claim| may_be_of(claim, &flow));
     }
@@ -82,15 +86,20 @@ struct Release {
 pub async fn release(call: Call) -> Answer {
     let body: Release = call.json()?;
     let why = body.why.as_deref().map(str::trim).filter(|why| !why.is_empty());
-    let why = why.ok_or_else(|| Problem::field("why", "is missing: a released key lets an event run again, so say why"))?;
+    let why =
+        why.ok_or_else(|| Problem::field("why", "is missing: a released key lets an event run again, so say why"))?;
     let by = call.by(Some(why))?;
     let workspace = call.workspace()?;
     let hash = named_claim(&call, &body)?;
-    let unknown = || Problem::new(Code::KeyUnknown, "no claim is known for this key there; `GET /v1/keys?key=…` lists its scopes");
+    let unknown = || {
+        Problem::new(Code::KeyUnknown, "no claim is known for this key there; `GET /v1/keys?key=…` lists its scopes")
+    };
     let owner = workspace.clone();
     let claim = call.app.read(move |store| store.claim(&owner, hash)).await?.ok_or_else(unknown)?;
     super::done(call.app.write(Work::ReleaseKey { workspace, hash, by }).await?, unknown)?;
-    ok(json!({"released": true, "key": claim.key, "scope": claim.scope, "claim": hash.hex(), "run_id": claim.run.to_string()}))
+    ok(
+        json!({"released": true, "key": claim.key, "scope": claim.scope, "claim": hash.hex(), "run_id": claim.run.to_string()}),
+    )
 }
 
 fn named_claim(call: &Call, body: &Release) -> Result<Hash16, Problem> {
@@ -101,7 +110,9 @@ fn named_claim(call: &Call, body: &Release) -> Result<Hash16, Problem> {
     let scope = match (&body.scope, &body.workflow_id) {
         (Some(scope), _) => scope.clone(),
         (None, Some(name)) => flow_scope(call, name)?,
-        (None, None) => return Err(Problem::field("workflow_id", "is missing: name the workflow or the scope of the key")),
+        (None, None) => {
+            return Err(Problem::field("workflow_id", "is missing: name the workflow or the scope of the key"));
+        }
     };
     Ok(claim_hash(&call.workspace()?, &scope, key))
 }

@@ -39,7 +39,8 @@ pub async fn list(call: Call) -> Answer {
 }
 
 pub async fn show(call: Call) -> Answer {
-    let (workspace, namespace, key) = (call.workspace()?, call.param("namespace")?.to_owned(), call.param("key")?.to_owned());
+    let (workspace, namespace, key) =
+        (call.workspace()?, call.param("namespace")?.to_owned(), call.param("key")?.to_owned());
     let row = call.app.read(move |store| store.kv(&workspace, &namespace, &key)).await?.ok_or_else(unknown)?;
     if row.expires_at.is_some_and(|end| call.now() >= end) {
         return Err(Problem::new(Code::Expired, "the value of this key has expired"));
@@ -50,7 +51,12 @@ pub async fn show(call: Call) -> Answer {
 pub async fn put(call: Call) -> Answer {
     let body: Put = call.json()?;
     let value = body.value.ok_or_else(|| Problem::field("value", "is missing"))?;
-    let ttl_ms = body.ttl.as_deref().map(duration::parse_ms).transpose().map_err(|error| Problem::field("ttl", error.to_string()))?;
+    let ttl_ms = body
+        .ttl
+        .as_deref()
+        .map(duration::parse_ms)
+        .transpose()
+        .map_err(|error| Problem::field("ttl", error.to_string()))?;
     if ttl_ms == Some(0) {
         return Err(Problem::field("ttl", "must be longer than nothing"));
     }
@@ -67,7 +73,9 @@ pub async fn put(call: Call) -> Answer {
         ttl_ms,
     };
     match super::done(call.app.write(work).await?, unknown)? {
-        Done::Kv(None) => Err(Problem::new(Code::Exists, "the key has a value and `overwrite` is false; nothing was changed")),
+        Done::Kv(None) => {
+            Err(Problem::new(Code::Exists, "the key has a value and `overwrite` is false; nothing was changed"))
+        }
         Done::Kv(Some(revision)) => ok(json!({"namespace": namespace, "key": key, "revision": revision})),
         _ => Err(Problem::internal("the store answered a kv write with something else")),
     }

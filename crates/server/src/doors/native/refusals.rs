@@ -6,8 +6,9 @@ use serde_json::json;
 pub async fn list(call: Call) -> Answer {
     let page = call.page("refusals")?;
     let rows = call.app.refusals().of(&call.workspace()?);
-    let answer = page.answer_slice(&rows, |row| {
-        json!({"at": row.at.to_rfc3339(), "door": row.door.word(), "code": row.code.word(), "path": row.path})
-    })?;
+    let answer = page.answer_slice(
+        &rows,
+        |row| json!({"at": row.at.to_rfc3339(), "door": row.door.word(), "code": row.code.word(), "path": row.path}),
+    )?;
     ok(answer)
 }

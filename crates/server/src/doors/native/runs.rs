@@ -15,7 +15,11 @@ pub async fn list(call: Call) -> Answer {
     let workspace = call.workspace()?;
     let rows = call.app.read(move |store| store.runs(&workspace, &query)).await?;
     let payloads = call.sees_payloads();
-    ok(page.answer(rows, |(row, _, _)| row.id.to_string(), |(row, values, labels)| view::run(row, values, labels, payloads)))
+    ok(page.answer(
+        rows,
+        |(row, _, _)| row.id.to_string(),
+        |(row, values, labels)| view::run(row, values, labels, payloads),
+    ))
 }
 
 fn query(call: &Call) -> Result<RunQuery, Problem> {
@@ -35,7 +39,11 @@ fn query(call: &Call) -> Result<RunQuery, Problem> {
     Ok(RunQuery {
         namespace,
         flow_id,
-        statuses: query.words("status", "one of queued, running, waiting, paused, held, completed, failed, cancelled", Status::parse)?,
+        statuses: query.words(
+            "status",
+            "one of queued, running, waiting, paused, held, completed, failed, cancelled",
+            Status::parse,
+        )?,
         labels: labels.collect::<Result<_, _>>()?,
         key: query.text("key")?,
         correlation_id: query.text("correlation_id")?,

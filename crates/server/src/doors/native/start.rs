@@ -63,9 +63,10 @@ fn key(header: Option<String>, body: Option<String>) -> Result<Option<String>, P
         check_key(key)?;
     }
     match (header, body) {
-        (Some(header), Some(body)) if header != body => {
-            Err(Problem::new(Code::KeyRepeated, "the header Idempotency-Key and the field `key` differ; send one of them"))
-        }
+        (Some(header), Some(body)) if header != body => Err(Problem::new(
+            Code::KeyRepeated,
+            "the header Idempotency-Key and the field `key` differ; send one of them",
+        )),
         (header, body) => Ok(header.or(body)),
     }
 }
@@ -85,7 +86,9 @@ fn labels(given: Map<String, Json>) -> Result<Vec<(String, String)>, Problem> {
             match value {
                 Json::String(text) => Ok((name, text)),
                 Json::Number(_) | Json::Bool(_) => Ok((name, value.to_string())),
-                Json::Null | Json::Array(_) | Json::Object(_) => Err(Problem::field(&format!("labels.{name}"), "must be text")),
+                Json::Null | Json::Array(_) | Json::Object(_) => {
+                    Err(Problem::field(&format!("labels.{name}"), "must be text"))
+                }
             }
         })
         .collect()
@@ -110,7 +113,10 @@ mod tests {
         assert_eq!(strategy("ietf"), Ok(PresetName::Ietf));
         assert_eq!(strategy("IETF").unwrap_err().code, Code::BodyInvalid);
         let map = |value: Json| value.as_object().cloned().unwrap_or_default();
-        assert_eq!(labels(map(json!({"a": "x", "n": 1}))).unwrap(), [("a".to_owned(), "x".to_owned()), ("n".to_owned(), "1".to_owned())]);
+        assert_eq!(
+            labels(map(json!({"a": "x", "n": 1}))).unwrap(),
+            [("a".to_owned(), "x".to_owned()), ("n".to_owned(), "1".to_owned())]
+        );
         assert!(labels(map(json!({"a": null}))).is_err());
     }
 }

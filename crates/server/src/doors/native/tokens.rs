@@ -34,9 +34,13 @@ async fn chosen_workspace(call: &Call, named: Option<&str>) -> Result<WorkspaceI
     let who = call.principal()?;
     let Some(named) = named.filter(|named| *named != who.workspace.0) else { return Ok(who.workspace.clone()) };
     if !who.is_main_admin() {
-        return Err(Problem::new(Code::Forbidden, "only an admin of the workspace main may do this for another workspace"));
+        return Err(Problem::new(
+            Code::Forbidden,
+            "only an admin of the workspace main may do this for another workspace",
+        ));
     }
-    let unknown = || Problem::new(Code::WorkspaceUnknown, "there is no such workspace; `POST /v1/workspaces` makes one");
+    let unknown =
+        || Problem::new(Code::WorkspaceUnknown, "there is no such workspace; `POST /v1/workspaces` makes one");
     let workspace = WorkspaceId::parse(named).ok_or_else(unknown)?;
     let known = call.app.read(|store| store.workspaces()).await?;
     if known.iter().any(|row| row.id == workspace) { Ok(workspace) } else { Err(unknown()) }
@@ -49,10 +53,21 @@ pub async fn create(call: Call) -> Answer {
         let words = Role::ALL.map(Role::word).join(", ");
         Problem::field("role", format!("must be one of {words}"))
     })?;
-    let life_ms = body.expires_in.as_deref().map(duration::parse_ms).transpose().map_err(|error| Problem::field("expires_in", error.to_string()))?;
+    let life_ms = body
+        .expires_in
+        .as_deref()
+        .map(duration::parse_ms)
+        .transpose()
+        .map_err(|error| Problem::field("expires_in", error.to_string()))?;
     let workspace = chosen_workspace(&call, body.workspace.as_deref()).await?;
     let now = call.now();
-    let new = NewToken { workspace: workspace.clone(), name: body.name, role, now, expires_at: life_ms.map(|ms| now.plus(ms)) };
+    let new = NewToken {
+        workspace: workspace.clone(),
+        name: body.name,
+        role,
+        now,
+        expires_at: life_ms.map(|ms| now.plus(ms)),
+    };
     let (row, text) = make_token(new, call.app.config().random);
     let answer = json!({
         "token": text,

@@ -24,7 +24,9 @@ pub async fn show(call: Call) -> Answer {
     let revision = call.query.read("revision", "a revision number", |text| text.parse().ok().filter(|n| *n > 0))?;
     let (workspace, flow) = address(&call)?;
     let row = call.app.read(move |store| store.flow(&workspace, &flow, revision)).await?;
-    let row = row.ok_or_else(|| Problem::new(Code::FlowUnknown, "the flow has no such revision; `GET /v1/workflows/{id}/revisions` lists them"))?;
+    let row = row.ok_or_else(|| {
+        Problem::new(Code::FlowUnknown, "the flow has no such revision; `GET /v1/workflows/{id}/revisions` lists them")
+    })?;
     let mut out = view::flow(&row);
     // A source may have secrets written into it; viewers get the shape only.
     out["source"] = if call.sees_payloads() { row.source.into() } else { Json::Null };
@@ -80,7 +82,8 @@ pub async fn validate(call: Call) -> Answer {
         Ok(compiled) => (true, compiled.warnings),
         Err(found) => (false, found),
     };
-    let (errors, warnings): (Vec<&Diagnostic>, Vec<&Diagnostic>) = found.iter().partition(|diagnostic| diagnostic.is_error());
+    let (errors, warnings): (Vec<&Diagnostic>, Vec<&Diagnostic>) =
+        found.iter().partition(|diagnostic| diagnostic.is_error());
     let shown = |list: Vec<&Diagnostic>| list.into_iter().map(Diagnostic::to_json).collect::<Vec<_>>();
     let rendered = if found.is_empty() { String::new() } else { render(&found, FLOW_FILE, &source, false) };
     ok(json!({"valid": valid, "errors": shown(errors), "warnings": shown(warnings), "rendered": rendered}))

@@ -22,8 +22,9 @@ pub async fn list(call: Call) -> Answer {
 
 pub async fn create(call: Call) -> Answer {
     let body: Create = call.json()?;
-    let id = WorkspaceId::parse(&body.id)
-        .ok_or_else(|| Problem::field("id", "must be 1 to 63 of a-z, 0-9, - and _, beginning with a letter or a digit"))?;
+    let id = WorkspaceId::parse(&body.id).ok_or_else(|| {
+        Problem::field("id", "must be 1 to 63 of a-z, 0-9, - and _, beginning with a letter or a digit")
+    })?;
     let exists = || Problem::new(Code::Exists, "there is a workspace with this id");
     let known = call.app.read(|store| store.workspaces()).await?;
     if id.0 == WorkspaceId::DEFAULT || known.iter().any(|row| row.id == id) {
