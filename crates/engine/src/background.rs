@@ -42,7 +42,13 @@ impl Engine {
             due.push(at);
             next = after(at);
         }
-        let missed = missed_rule(&due, *recover, *late_max_ms, now);
+        // More than a look can hold are due: which one is the last shows when all have been seen.
+        let more = next.is_some_and(|at| at <= now);
+        let missed = if more && *recover != RecoverMissed::All {
+            vec![]
+        } else {
+            missed_rule(&due, *recover, *late_max_ms, now)
+        };
         let mut last = row.last_fired;
         for at in missed {
             if !self.fire(&row, &flow, at, last, after(at)).await? {

@@ -9,6 +9,7 @@ use semel_expr::Value;
 use semel_store::{FlowRow, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One revision of a flow, compiled and indexed.
 #[derive(Clone, Debug)]
@@ -73,6 +74,8 @@ type Key = (WorkspaceId, FlowRef);
 pub struct Flows {
     store: Arc<dyn Store>,
     heads: RwLock<BTreeMap<Key, Arc<LoadedFlow>>>,
+    /// Pushes so far: what was read before one is not kept after it.
+    pushes: AtomicU64,
     pinned: RwLock<BTreeMap<(Key, u32), Arc<LoadedFlow>>>,
 }
 
@@ -81,7 +84,7 @@ const PINNED_MAX: usize = 1_024;
 
 impl Flows {
     pub fn new(store: Arc<dyn Store>) -> Flows {
-        Flows { store, heads: RwLock::default(), pinned: RwLock::default() }
+        Flows { store, heads: RwLock::default(), pushes: AtomicU64::new(0), pinned: RwLock::default() }
     }
 
     /// The newest revision.
@@ -90,9 +93,13 @@ impl Flows {
         if let Some(found) = self.heads.read().get(&key) {
             return Ok(found.clone());
         }
+        let before = self.pushes.load(Ordering::SeqCst);
         let row = self.store.flow(workspace, flow, None)?.ok_or_else(|| FlowLookupError::Unknown(flow.to_string()))?;
         let loaded = Arc::new(LoadedFlow::from_row(&row)?);
-        self.heads.write().insert(key, loaded.clone());
+        let mut heads = self.heads.write();
+        if self.pushes.load(Ordering::SeqCst) == before {
+            heads.insert(key, loaded.clone());
+        }
         Ok(loaded)
     }
 
@@ -139,6 +146,8 @@ impl Flows {
 
     /// A push changed the newest revision.
     pub fn forget(&self, workspace: &WorkspaceId, flow: &FlowRef) {
-        self.heads.write().remove(&(workspace.clone(), flow.clone()));
+        let mut heads = self.heads.write();
+        self.pushes.fetch_add(1, Ordering::SeqCst);
+        heads.remove(&(workspace.clone(), flow.clone()));
     }
 }

@@ -46,15 +46,49 @@ pub struct Engine {
     catalog: &'static dyn Catalog,
     limits: Limits,
     clock: Arc<dyn Clock>,
-    sender: Sender<Message>,
-    changes: broadcast::Sender<RunChange>,
-    waiters: Waiters,
+    told: Told,
     ready: Arc<AtomicBool>,
     stopping: AtomicBool,
-    admitting: AtomicU64,
+    admitting: Arc<AtomicU64>,
     /// Read-only decisions logged per claim, since the process began.
     logged: Mutex<BTreeMap<Hash16, u32>>,
     fatal: Fatal,
+}
+
+/// Who hears of a durable admission. Cloned into the store's answer, so that it is told whether or
+/// not the caller still waits.
+#[derive(Clone)]
+struct Told {
+    sender: Sender<Message>,
+    changes: broadcast::Sender<RunChange>,
+    waiters: Waiters,
+}
+
+/// A place among the admissions under way, free again when dropped.
+struct Place(Arc<AtomicU64>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Someone waits for a run; leaving in the middle leaves nothing behind.
+struct Waiting<'a> {
+    waiters: &'a Waiters,
+    run: RunId,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut waiters = self.waiters.lock();
+        if let Some(list) = waiters.get_mut(&self.run) {
+            list.retain(|waiter| !waiter.is_closed());
+            if list.is_empty() {
+                waiters.remove(&self.run);
+            }
+        }
+    }
 }
 
 /// Rows of the decision log that twins of one event may add.
@@ -116,12 +150,10 @@ impl Engine {
             catalog: parts.catalog,
             limits: parts.limits,
             clock: parts.clock,
-            sender,
-            changes,
-            waiters,
+            told: Told { sender, changes, waiters },
             ready,
             stopping: AtomicBool::new(false),
-            admitting: AtomicU64::new(0),
+            admitting: Arc::default(),
             logged: Mutex::default(),
             fatal,
         })
@@ -200,17 +232,26 @@ impl Engine {
             }
             return Ok(result);
         }
-        if self.admitting.fetch_add(1, Ordering::SeqCst) >= self.limits.pending_admissions_max {
-            self.admitting.fetch_sub(1, Ordering::SeqCst);
+        let waiting = self.admitting.fetch_add(1, Ordering::SeqCst);
+        let place = Place(self.admitting.clone());
+        if waiting >= self.limits.pending_admissions_max {
             return Err(AdmitError::TooManyPending);
         }
-        let answer = self.write(Work::Admit(Box::new(request.clone()))).await;
-        self.admitting.fetch_sub(1, Ordering::SeqCst);
-        match answer? {
-            Done::Admitted(result) => {
-                self.follow_up(request, &result);
-                Ok(*result)
-            }
+        let (reply, answer) = oneshot::channel();
+        let (told, work) = (self.told.clone(), Work::Admit(Box::new(request.clone())));
+        self.store().submit(
+            work,
+            Box::new(move |done| {
+                drop(place);
+                if let Ok(Done::Admitted(result)) = &done {
+                    told.follow_up(request, result);
+                }
+                // The caller may have gone away; the run goes on.
+                let _ = reply.send(done);
+            }),
+        );
+        match answer.await.unwrap_or(Err(StoreError::Closed))? {
+            Done::Admitted(result) => Ok(*result),
             other => Err(StoreError::Bug(format!("an admission was answered with {other:?}")).into()),
         }
     }
@@ -228,36 +269,6 @@ impl Engine {
         *count <= DECISIONS_PER_KEY_MAX
     }
 
-    /// Tells the driver what a durable admission means for it.
-    fn follow_up(&self, request: AdmitRequest, result: &AdmitResult) {
-        for run in &result.fenced {
-            self.tell(Message::Happened(Happened::Fenced(*run)));
-        }
-        for run in &result.wake {
-            self.tell(Message::Happened(Happened::Wake { workspace: request.workspace.clone(), run: *run }));
-        }
-        if let Some(due) = result.timer_due {
-            self.tell(Message::TimerAt(due));
-        }
-        for run in &result.fenced {
-            let change = RunChange { run: *run, version: 0, status: Status::Cancelled };
-            for waiter in self.waiters.lock().remove(run).unwrap_or_default() {
-                let _ = waiter.send(());
-            }
-            let _ = self.changes.send(change);
-        }
-        if let Some(row) = result.run.as_ref().filter(|row| result.created && row.active) {
-            let born =
-                Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
-            self.tell(Message::Happened(Happened::Born(Box::new(born))));
-        }
-    }
-
-    fn tell(&self, message: Message) {
-        // The driver is gone only when the process stops; what is durable is found again.
-        let _ = self.sender.send(message);
-    }
-
     pub async fn control(
         &self,
         workspace: &WorkspaceId,
@@ -270,44 +281,33 @@ impl Engine {
             return Err(ControlError::Unknown);
         }
         let (reply, answer) = oneshot::channel();
-        self.tell(Message::Control { workspace: workspace.clone(), run, control, by, reply });
+        self.told.tell(Message::Control { workspace: workspace.clone(), run, control, by, reply });
         answer.await.unwrap_or(Err(ControlError::Store(StoreError::Closed)))
     }
 
     /// Waits until the run has ended or is held, at most `limit`. True when it has.
     pub async fn wait_ended(&self, workspace: &WorkspaceId, run: RunId, limit: Duration) -> Result<bool, StoreError> {
+        let _waiting = Waiting { waiters: &self.told.waiters, run };
         let (done, ended) = oneshot::channel();
-        self.waiters.lock().entry(run).or_default().push(done);
+        self.told.waiters.lock().entry(run).or_default().push(done);
         // Asked after registering, so an end in between is not missed.
         let settled = |row: &Option<(semel_store::RunRow, _, _)>| {
             row.as_ref().is_none_or(|(row, _, _)| row.status.is_ended() || row.status == Status::Held)
         };
-        let row = self.store().run(workspace, run);
-        let done = match row {
-            Ok(row) if settled(&row) => {
-                drop(ended);
-                Ok(true)
-            }
-            Ok(_) => Ok(tokio::time::timeout(limit, ended).await.is_ok()),
-            Err(error) => Err(error),
-        };
-        self.drop_closed_waiters(run);
-        done
-    }
-
-    fn drop_closed_waiters(&self, run: RunId) {
-        let mut waiters = self.waiters.lock();
-        if let Some(list) = waiters.get_mut(&run) {
-            list.retain(|waiter| !waiter.is_closed());
-            if list.is_empty() {
-                waiters.remove(&run);
-            }
+        match self.store().run(workspace, run)? {
+            row if settled(&row) => Ok(true),
+            _ => Ok(tokio::time::timeout(limit, ended).await.is_ok()),
         }
     }
 
     /// Every change of every run from now on; a lagging receiver re-reads the store.
     pub fn changes(&self) -> broadcast::Receiver<RunChange> {
-        self.changes.subscribe()
+        self.told.changes.subscribe()
+    }
+
+    /// How many wait for a run.
+    pub fn waiting(&self) -> usize {
+        self.told.waiters.lock().values().map(Vec::len).sum()
     }
 
     /// Compiles and checks without storing.
@@ -364,8 +364,17 @@ impl Engine {
             created_at: now,
             created_by: by.to_owned(),
         };
-        let done = self.write(Work::PutFlow { row: Box::new(row), schedules }).await?;
-        self.flows.forget(workspace, &flow_ref);
+        let (flows, owner, pushed) = (self.flows.clone(), workspace.clone(), flow_ref.clone());
+        let (reply, answer) = oneshot::channel();
+        self.store().submit(
+            Work::PutFlow { row: Box::new(row), schedules },
+            Box::new(move |done| {
+                // Also when nobody waits for the answer any more: the newest revision is another one.
+                flows.forget(&owner, &pushed);
+                let _ = reply.send(done);
+            }),
+        );
+        let done = answer.await.unwrap_or(Err(StoreError::Closed))?;
         match done {
             Done::Flow { revision, changed } => {
                 Ok(Pushed { workflow_id: flow_ref.to_string(), revision, changed, warnings: compiled.warnings })
@@ -448,11 +457,43 @@ impl Engine {
     pub async fn shutdown(&self, limit: Duration) {
         self.stopping.store(true, Ordering::SeqCst);
         let (done, settled) = oneshot::channel();
-        self.tell(Message::Stop(done));
+        self.told.tell(Message::Stop(done));
         if tokio::time::timeout(limit, settled).await.is_err() {
             tracing::warn!("some requests did not settle in time; their effects are judged at the next start");
         }
         self.store().close();
+    }
+}
+
+impl Told {
+    /// Tells the driver what a durable admission means for it.
+    fn follow_up(&self, request: AdmitRequest, result: &AdmitResult) {
+        for run in &result.fenced {
+            self.tell(Message::Happened(Happened::Fenced(*run)));
+        }
+        for run in &result.wake {
+            self.tell(Message::Happened(Happened::Wake { workspace: request.workspace.clone(), run: *run }));
+        }
+        if let Some(due) = result.timer_due {
+            self.tell(Message::TimerAt(due));
+        }
+        for run in &result.fenced {
+            let change = RunChange { run: *run, version: 0, status: Status::Cancelled };
+            for waiter in self.waiters.lock().remove(run).unwrap_or_default() {
+                let _ = waiter.send(());
+            }
+            let _ = self.changes.send(change);
+        }
+        if let Some(row) = result.run.as_ref().filter(|row| result.created && row.active) {
+            let born =
+                Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
+            self.tell(Message::Happened(Happened::Born(Box::new(born))));
+        }
+    }
+
+    fn tell(&self, message: Message) {
+        // The driver is gone only when the process stops; what is durable is found again.
+        let _ = self.sender.send(message);
     }
 }
 

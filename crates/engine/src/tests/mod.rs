@@ -2,6 +2,7 @@
 
 mod crashes;
 mod flows;
+mod handle;
 mod races;
 mod sweeps;
 mod world;
