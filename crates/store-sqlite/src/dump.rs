@@ -10,6 +10,7 @@ pub fn dump(cx: &Cx) -> Result<Json> {
     let mut tables = Tables::default();
     tables.claims.extend(claims::each(cx)?.into_iter().map(|(ws, claim)| ((ws, claim.hash), claim)));
     tables.lanes.extend(claims::each_lane(cx)?.into_iter().map(|(ws, hash, lane)| ((ws, hash), lane)));
+    tables.queues.extend(claims::each_queue(cx)?.into_iter().map(|(ws, hash, seq, run)| ((ws, hash, seq), run)));
     for (row, values, labels) in runs::each(cx)? {
         let key = (row.workspace.clone(), row.id);
         tables.runs.insert(key.clone(), row);

@@ -94,6 +94,15 @@ impl Tx for SqlTx<'_> {
     fn put_lane(&mut self, workspace: &WorkspaceId, hash: Hash16, lane: &Lane) -> Result<()> {
         self.write_in(workspace, |cx, ws| claims::put_lane(cx, ws, hash, lane))
     }
+    fn queue(&mut self, workspace: &WorkspaceId, hash: Hash16, limit: u32) -> Result<Vec<RunId>> {
+        self.read(workspace, |cx, ws| claims::queue(cx, ws, hash, limit))
+    }
+    fn push_queue(&mut self, workspace: &WorkspaceId, hash: Hash16, run: RunId) -> Result<()> {
+        self.write_in(workspace, |cx, ws| claims::push_queue(cx, ws, hash, run))
+    }
+    fn leave_queue(&mut self, workspace: &WorkspaceId, hash: Hash16, run: RunId) -> Result<bool> {
+        self.write_in(workspace, |cx, ws| claims::leave_queue(cx, ws, hash, run))
+    }
 
     fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
         if let Some(at) = self.met(workspace, id) {
@@ -251,6 +260,7 @@ mod tests {
     fn nothing_is_written_in_a_read() {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(include_str!("../migrations/0001.sql")).unwrap();
+        connection.execute_batch(include_str!("../migrations/0002.sql")).unwrap();
         let names = Names::default();
         let cx = Cx::new(&connection, &names);
         let mut tx = SqlTx::read_only(&cx, Millis(0));

@@ -25,6 +25,12 @@ pub trait Tx {
     fn lane(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Lane>;
     /// An empty lane is not kept.
     fn put_lane(&mut self, workspace: &WorkspaceId, hash: Hash16, lane: &Lane) -> Result<()>;
+    /// Who waits in the lane, first come first, at most `limit`.
+    fn queue(&mut self, workspace: &WorkspaceId, hash: Hash16, limit: u32) -> Result<Vec<RunId>>;
+    /// Puts a run at the end of the line.
+    fn push_queue(&mut self, workspace: &WorkspaceId, hash: Hash16, run: RunId) -> Result<()>;
+    /// Takes a run out of the line; false when it is not there.
+    fn leave_queue(&mut self, workspace: &WorkspaceId, hash: Hash16, run: RunId) -> Result<bool>;
 
     fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>>;
     fn insert_run(&mut self, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<()>;

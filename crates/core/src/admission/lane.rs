@@ -6,13 +6,14 @@ use crate::ids::RunId;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 
-/// What is in a lane, as stored.
+/// The head of a lane, as stored. Who waits stands in rows of its own, first come first, so that
+/// a long line costs no more than a short one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     /// Runs that hold a slot, oldest first.
     pub holders: Vec<RunId>,
-    /// Runs that wait, first come first.
-    pub queue: Vec<RunId>,
+    /// How many wait.
+    pub waiting: u32,
     /// The run that gathers events until its quiet period ends.
     pub gathering: Option<Gathering>,
 }
@@ -25,27 +26,24 @@ pub struct Gathering {
 
 impl Lane {
     pub fn is_empty(&self) -> bool {
-        self.holders.is_empty() && self.queue.is_empty() && self.gathering.is_none()
+        self.holders.is_empty() && self.waiting == 0 && self.gathering.is_none()
     }
 
-    /// Removes a run wherever it is.
-    pub fn remove(&mut self, run: RunId) {
+    /// May another run take a slot? Not before those who wait.
+    pub fn is_free(&self, limit: u32) -> bool {
+        self.has_slot(limit) && self.waiting == 0
+    }
+
+    pub fn has_slot(&self, limit: u32) -> bool {
+        self.holders.len() < limit as usize
+    }
+
+    /// Removes a run that holds a slot or gathers; false when it does neither.
+    pub fn release(&mut self, run: RunId) -> bool {
+        let held = self.holders.len();
         self.holders.retain(|r| *r != run);
-        self.queue.retain(|r| *r != run);
-        if self.gathering.is_some_and(|g| g.run == run) {
-            self.gathering = None;
-        }
-    }
-
-    /// Moves waiting runs into free slots and names them.
-    pub fn promote(&mut self, limit: u32) -> Vec<RunId> {
-        let mut promoted = Vec::new();
-        while !self.queue.is_empty() && self.holders.len() < limit as usize {
-            let run = self.queue.remove(0);
-            self.holders.push(run);
-            promoted.push(run);
-        }
-        promoted
+        let gathered = self.gathering.take_if(|g| g.run == run).is_some();
+        gathered || self.holders.len() < held
     }
 }
 
@@ -104,7 +102,6 @@ pub enum LaneVerdict {
 /// | gathering | Queue | Queue | Coalesce | Deliver | Reject `lane_busy` | created ended | Run |
 /// | busy | Queue, or Reject `queue_full` | Replace · ReplaceDeferred on an open intent · Reject `held_no_replace` on a held holder, `lane_busy` below the holder | Gather (runs when the lane frees) | Deliver | Reject `lane_busy` | created ended | Run |
 pub fn decide_lane(lane: &Lane, limit: u32, busy: Busy, holder: HolderState, now: Millis) -> LaneVerdict {
-    let free = lane.holders.len() < limit as usize && lane.queue.is_empty();
     match busy {
         Busy::Parallel => LaneVerdict::Run,
         Busy::Coalesce { quiet_ms, max_ms } => match lane.gathering {
@@ -113,9 +110,9 @@ pub fn decide_lane(lane: &Lane, limit: u32, busy: Busy, holder: HolderState, now
             }
             None => LaneVerdict::Gather { due: now.plus(quiet_ms.min(max_ms)) },
         },
-        _ if free => LaneVerdict::Run,
+        _ if lane.is_free(limit) => LaneVerdict::Run,
         Busy::Queue { max } => {
-            if lane.queue.len() >= max as usize {
+            if lane.waiting >= max {
                 LaneVerdict::Reject(Reason::QueueFull)
             } else {
                 LaneVerdict::Queue(Reason::Queued)

@@ -182,7 +182,7 @@ fn every_cell_of_the_lane_matrix() {
     let now = Millis(1_000);
     let idle = Lane::default();
     let busy = Lane { holders: vec![run(1)], ..Lane::default() };
-    let full = Lane { holders: vec![run(1)], queue: vec![run(2)], ..Lane::default() };
+    let full = Lane { holders: vec![run(1)], waiting: 1, ..Lane::default() };
     let gathering = Lane { gathering: Some(Gathering { run: run(3), since: Millis(0) }), ..Lane::default() };
     let coalesce = Busy::Coalesce { quiet_ms: 500, max_ms: 1_200 };
     let at = |lane: &Lane, rule: Busy, holder: HolderState| decide_lane(lane, 1, rule, holder, now);
@@ -200,6 +200,7 @@ fn every_cell_of_the_lane_matrix() {
     assert_eq!(at(&busy, Busy::Replace, Quiet), LaneVerdict::Replace { victim: run(1) });
     assert_eq!(at(&busy, Busy::Replace, OpenIntent), LaneVerdict::ReplaceDeferred { victim: run(1) });
     assert_eq!(at(&busy, Busy::Replace, Held), LaneVerdict::Reject(Reason::HeldNoReplace));
+    assert_eq!(at(&busy, Busy::Replace, Ancestor), LaneVerdict::Reject(Reason::LaneBusy));
     assert_eq!(at(&busy, Busy::Deliver, Quiet), LaneVerdict::Deliver { to: run(1) });
     assert_eq!(at(&busy, Busy::Reject, Quiet), LaneVerdict::Reject(Reason::LaneBusy));
     assert_eq!(at(&busy, Busy::Cancel, Quiet), LaneVerdict::StartCancelled);
@@ -208,12 +209,14 @@ fn every_cell_of_the_lane_matrix() {
 }
 
 #[test]
-fn promotion_is_first_come_first_and_bounded_by_the_limit() {
-    let mut lane = Lane { holders: vec![run(1)], queue: vec![run(2), run(3), run(4)], gathering: None };
-    lane.remove(run(1));
-    assert_eq!(lane.promote(2), vec![run(2), run(3)]);
-    assert_eq!(lane.queue, vec![run(4)]);
-    assert!(lane.promote(2).is_empty());
+fn a_slot_is_free_only_when_nobody_waits_for_it() {
+    let mut lane = Lane { holders: vec![run(1)], waiting: 1, gathering: None };
+    assert!(!lane.release(run(2)) && !lane.has_slot(1));
+    assert!(lane.release(run(1)) && lane.has_slot(1) && !lane.is_free(1));
+    lane.waiting = 0;
+    assert!(lane.is_free(1) && lane.is_empty());
+    lane.gathering = Some(Gathering { run: run(3), since: Millis(0) });
+    assert!(!lane.is_empty() && lane.release(run(3)) && lane.is_empty());
 }
 
 #[test]

@@ -155,6 +155,30 @@ pub fn put_lane(cx: &Cx, ws: i64, hash: Hash16, lane: &Lane) -> Result<()> {
     Ok(())
 }
 
+pub fn queue(cx: &Cx, ws: i64, hash: Hash16, limit: u32) -> Result<Vec<RunId>> {
+    let sql = "SELECT run FROM lane_queue WHERE ws = ?1 AND hash = ?2 ORDER BY seq LIMIT ?3";
+    cx.all(sql, params![ws, hash.0, limit], |row| row.run(0))
+}
+
+pub fn push_queue(cx: &Cx, ws: i64, hash: Hash16, run: RunId) -> Result<()> {
+    let sql = "INSERT INTO lane_queue (ws, hash, seq, run) \
+               SELECT ?1, ?2, coalesce(max(seq), 0) + 1, ?3 FROM lane_queue WHERE ws = ?1 AND hash = ?2";
+    cx.exec(sql, params![ws, hash.0, run.as_bytes()])?;
+    Ok(())
+}
+
+pub fn leave_queue(cx: &Cx, ws: i64, hash: Hash16, run: RunId) -> Result<bool> {
+    let sql = "DELETE FROM lane_queue WHERE ws = ?1 AND hash = ?2 AND run = ?3";
+    Ok(cx.exec(sql, params![ws, hash.0, run.as_bytes()])? > 0)
+}
+
+/// Every place in a line: workspace, lane, number, run.
+pub fn each_queue(cx: &Cx) -> Result<Vec<(WorkspaceId, Hash16, u64, RunId)>> {
+    cx.all("SELECT ws, hash, seq, run FROM lane_queue", [], |row| {
+        Ok((cx.ws_name(row.get(0)?)?, row.hash(1)?, row.number(2)?, row.run(3)?))
+    })
+}
+
 pub fn each_lane(cx: &Cx) -> Result<Vec<(WorkspaceId, Hash16, Lane)>> {
     cx.all("SELECT ws, hash, lane FROM lanes", [], |row| Ok((cx.ws_name(row.get(0)?)?, row.hash(1)?, row.json(2)?)))
 }

@@ -206,7 +206,7 @@ fn a_flipped_byte_is_never_served_as_a_value() {
     let (_directory, path) = place();
     let hands = Hands::at(START);
     let store = open(&path, hands.clock());
-    for i in 1..=40 {
+    for i in 1..=60 {
         store.call(admit(i)).unwrap();
     }
     let rows = |dump: &Json, table: &str, column: &str| -> Vec<String> {
@@ -423,4 +423,23 @@ fn a_reply_that_panics_takes_nobody_with_it() {
     store.submit(set("k", json!(1)), Box::new(|_| panic!("on purpose")));
     store.call(set("k", json!(2))).unwrap();
     assert_eq!(store.kv(&ws(), "n", "k").unwrap().unwrap().revision, 2);
+}
+
+#[test]
+fn a_line_of_the_first_version_keeps_its_order() {
+    let (_directory, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch(include_str!("../../migrations/0001.sql")).unwrap();
+    let runs: Vec<RunId> = (1..=3).map(|n| RunId::from_bytes([n; 16])).collect();
+    let lane = json!({"holders": [runs[2]], "queue": [runs[1], runs[0]], "gathering": null}).to_string();
+    raw.execute("INSERT INTO workspaces (ws, name) VALUES (1, 'main')", []).unwrap();
+    raw.execute("INSERT INTO lanes (ws, hash, lane) VALUES (1, ?1, ?2)", rusqlite::params![[7u8; 16], lane]).unwrap();
+    raw.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    raw.pragma_update(None, "user_version", 1).unwrap();
+    drop(raw);
+    let store = open(&path, Hands::at(START).clock());
+    let found = &store.dump().unwrap()["lanes"][0];
+    assert_eq!((&found["holders"], &found["queue"]), (&json!([runs[2]]), &json!([runs[1], runs[0]])));
+    assert_eq!(found["waiting"], 2);
 }

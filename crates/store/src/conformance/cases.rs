@@ -46,6 +46,7 @@ macro_rules! conformance_cases {
             admission::time_never_goes_back,
             lanes::a_free_lane_lets_run,
             lanes::a_busy_lane_queues,
+            lanes::a_line_is_first_come_first_and_may_be_left,
             lanes::a_full_queue_refuses,
             lanes::a_redelivered_event_is_not_queued_twice,
             lanes::a_busy_lane_refuses,

@@ -51,6 +51,26 @@ pub fn a_busy_lane_queues(b: &Bench) {
     assert_eq!(lane(b)["holders"], json!([waiting.id]));
 }
 
+pub fn a_line_is_first_come_first_and_may_be_left(b: &Bench) {
+    let wide = Busy::Queue { max: 100 };
+    let first = b.start(b.in_lane("0", wide));
+    let waiting: Vec<RunId> = (1..6).map(|n| b.start(b.in_lane(&n.to_string(), wide))).collect();
+    assert_eq!((lane(b)["queue"].clone(), lane(b)["waiting"].clone()), (json!(waiting), json!(5)));
+    b.end(waiting[2], EndStatus::Cancelled);
+    b.end(waiting[0], EndStatus::Cancelled);
+    assert_eq!(
+        (lane(b)["queue"].clone(), lane(b)["waiting"].clone()),
+        (json!([waiting[1], waiting[3], waiting[4]]), json!(3))
+    );
+    let mut holder = first;
+    for next in [waiting[1], waiting[3], waiting[4]] {
+        assert_eq!(b.end(holder, EndStatus::Completed).wake[0], next);
+        holder = next;
+    }
+    b.end(holder, EndStatus::Completed);
+    assert!(b.rows("lanes").is_empty());
+}
+
 pub fn a_full_queue_refuses(b: &Bench) {
     for key in ["1", "2", "3"] {
         b.start(b.in_lane(key, QUEUE));

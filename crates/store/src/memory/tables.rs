@@ -15,6 +15,7 @@ pub type Labels = Vec<(String, String)>;
 pub struct Tables {
     pub claims: BTreeMap<(WorkspaceId, Hash16), Claim>,
     pub lanes: BTreeMap<(WorkspaceId, Hash16), Lane>,
+    pub queues: BTreeMap<(WorkspaceId, Hash16, u64), RunId>,
     pub runs: BTreeMap<RunKey, RunRow>,
     pub run_values: BTreeMap<RunKey, RunValues>,
     pub labels: BTreeMap<RunKey, Labels>,
@@ -45,11 +46,24 @@ pub fn forget_at(claim: &Claim) -> Option<Millis> {
 }
 
 impl Tables {
+    /// Who waits in a lane, in order, with the number of their row.
+    pub(super) fn queue_of(
+        &self,
+        workspace: &WorkspaceId,
+        hash: Hash16,
+    ) -> impl DoubleEndedIterator<Item = (u64, RunId)> {
+        let key = |seq: u64| (workspace.clone(), hash, seq);
+        self.queues.range(key(0)..=key(u64::MAX)).map(|((_, _, seq), run)| (*seq, *run))
+    }
+
     /// One object, a list of rows per table, rows in order of primary key.
     pub fn dump(&self) -> Json {
         json!({
             "claims": list(self.claims.iter().map(|((ws, _), claim)| row(ws, claim))),
-            "lanes": list(self.lanes.iter().map(|((ws, hash), lane)| with(row(ws, lane), "hash", json!(hash)))),
+            "lanes": list(self.lanes.iter().map(|((ws, hash), lane)| {
+                let queue: Vec<RunId> = self.queue_of(ws, *hash).map(|(_, run)| run).collect();
+                with(with(row(ws, lane), "hash", json!(hash)), "queue", json!(queue))
+            })),
             "runs": list(self.runs.iter().map(|((ws, _), run)| row(ws, run))),
             "run_values": list(self.run_values.iter().map(|((ws, run), v)| with(row(ws, v), "run", json!(run)))),
             "labels": list(self.labels.iter().filter(|(_, l)| !l.is_empty()).map(|((ws, run), labels)| {

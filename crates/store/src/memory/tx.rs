@@ -151,6 +151,22 @@ impl Tx for MemoryTx<'_> {
         if lane.is_empty() { self.remove(|t| &mut t.lanes, key) } else { self.put(|t| &mut t.lanes, key, lane.clone()) }
     }
 
+    fn queue(&mut self, workspace: &WorkspaceId, hash: Hash16, limit: u32) -> Result<Vec<RunId>> {
+        Ok(self.tables.queue_of(workspace, hash).map(|(_, run)| run).take(limit as usize).collect())
+    }
+
+    fn push_queue(&mut self, workspace: &WorkspaceId, hash: Hash16, run: RunId) -> Result<()> {
+        let last = self.tables.queue_of(workspace, hash).next_back().map_or(0, |(seq, _)| seq);
+        self.put(|t| &mut t.queues, (workspace.clone(), hash, last + 1), run)
+    }
+
+    fn leave_queue(&mut self, workspace: &WorkspaceId, hash: Hash16, run: RunId) -> Result<bool> {
+        let found = self.tables.queue_of(workspace, hash).find(|(_, waiting)| *waiting == run);
+        let Some((seq, _)) = found else { return Ok(false) };
+        self.remove(|t| &mut t.queues, (workspace.clone(), hash, seq))?;
+        Ok(true)
+    }
+
     fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
         Ok(self.tables.runs.get(&(workspace.clone(), id)).cloned())
     }

@@ -1,6 +1,7 @@
 //! Admission: claim, lane, run and decision row in one transaction.
 
 use super::ending::{Fence, cancel_quiet, tree_state};
+use super::lanes;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
@@ -194,15 +195,14 @@ pub(super) fn reopen_claim(claim: &mut Claim) {
 /// An ended run that goes on needs its slot back; false when the lane is full.
 pub(super) fn take_slot_again(tx: &mut dyn Tx, run: &RunRow) -> Result<bool> {
     let Some(lane_ref) = run.lane else { return Ok(true) };
-    let mut lane = tx.lane(&run.workspace, lane_ref.hash)?;
+    let lane = tx.lane(&run.workspace, lane_ref.hash)?;
     if lane.holders.contains(&run.id) {
         return Ok(true);
     }
-    if lane.holders.len() >= lane_ref.limit as usize {
+    if !lane.has_slot(lane_ref.limit) {
         return Ok(false);
     }
-    lane.holders.push(run.id);
-    tx.put_lane(&run.workspace, lane_ref.hash, &lane)?;
+    lanes::hold(tx, &run.workspace, lane_ref.hash, run.id)?;
     Ok(true)
 }
 
@@ -217,26 +217,22 @@ fn fresh(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reaso
     match decide_lane(&lane, rule.limit, rule.busy, holder, now) {
         LaneVerdict::Run => {
             if rule.busy != Busy::Parallel {
-                lane.holders.push(request.run);
-                tx.put_lane(&request.workspace, rule.hash, &lane)?;
+                lanes::hold(tx, &request.workspace, rule.hash, request.run)?;
             }
             create(tx, request, looked, Decision::Start, reason, Birth::Run)
         }
         LaneVerdict::Queue(why) => {
-            lane.queue.push(request.run);
-            tx.put_lane(&request.workspace, rule.hash, &lane)?;
+            lanes::wait(tx, &request.workspace, rule.hash, request.run)?;
             create(tx, request, looked, Decision::Queue, why, Birth::Queued)
         }
         LaneVerdict::Replace { victim } => {
-            let fence = supersede(tx, request, rule, lane.queue.into_iter().chain([victim]))?;
-            let mut lane = tx.lane(&request.workspace, rule.hash)?;
-            lane.holders.push(request.run);
-            tx.put_lane(&request.workspace, rule.hash, &lane)?;
+            let fence = supersede(tx, request, rule, Some(victim))?;
+            lanes::hold(tx, &request.workspace, rule.hash, request.run)?;
             let mut answer = create(tx, request, looked, Decision::Replace, Reason::Replaced, Birth::Run)?;
             (answer.fenced, answer.wake) = (fence.fenced, fence.wake);
             Ok(answer)
         }
-        LaneVerdict::ReplaceDeferred { victim } => replace_deferred(tx, request, looked, rule, lane, victim),
+        LaneVerdict::ReplaceDeferred { victim } => replace_deferred(tx, request, looked, rule, victim),
         LaneVerdict::Gather { due } => {
             lane.gathering = Some(Gathering { run: request.run, since: now });
             tx.put_lane(&request.workspace, rule.hash, &lane)?;
@@ -274,16 +270,12 @@ fn holder_state(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, lane
     }
 }
 
-/// Cancels runs of the lane that a newer event takes the place of.
-fn supersede(
-    tx: &mut dyn Tx,
-    request: &AdmitRequest,
-    rule: LaneRequest,
-    runs: impl Iterator<Item = RunId>,
-) -> Result<Fence> {
+/// Cancels the runs of the lane that a newer event takes the place of: those who wait, and a holder.
+fn supersede(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, holder: Option<RunId>) -> Result<Fence> {
     let by = replaced_by(request);
     let mut fence = Fence::default();
-    for run in runs {
+    let waiting = lanes::line(tx, &request.workspace, rule.hash)?;
+    for run in waiting.into_iter().chain(holder) {
         cancel_quiet(tx, &request.workspace, run, &by, rule.hash, &mut fence)?;
     }
     Ok(fence)
@@ -296,13 +288,10 @@ fn replace_deferred(
     request: &AdmitRequest,
     looked: &Looked,
     rule: LaneRequest,
-    lane: Lane,
     victim: RunId,
 ) -> Result<AdmitResult> {
-    let fence = supersede(tx, request, rule, lane.queue.into_iter())?;
-    let mut lane = tx.lane(&request.workspace, rule.hash)?;
-    lane.queue = vec![request.run];
-    tx.put_lane(&request.workspace, rule.hash, &lane)?;
+    let fence = supersede(tx, request, rule, None)?;
+    lanes::wait(tx, &request.workspace, rule.hash, request.run)?;
     send(tx, request, victim, &Inbox::Cancel { by: replaced_by(request) })?;
     let mut answer = create(tx, request, looked, Decision::Replace, Reason::ReplaceDeferred, Birth::Queued)?;
     (answer.fenced, answer.wake) = (fence.fenced, fence.wake);

@@ -2,6 +2,7 @@
 
 use super::admit::{admit, append, reopen_claim, take_slot_again};
 use super::ending::{notify, settle_end, watch_hash};
+use super::lanes;
 use super::manage::{KvWrite, kv_delete, kv_set, live_kv};
 use crate::error::StoreError;
 use crate::rows::*;
@@ -65,9 +66,7 @@ fn stop_child(tx: &mut dyn Tx, run: &mut RunRow, child: RunId, by: &By, out: &mu
         return notify(tx, &run.workspace, child, &Inbox::Cancel { by: by.clone() });
     }
     let watch = watch_hash(child);
-    let mut watchers = tx.lane(&run.workspace, watch)?;
-    watchers.remove(run.id);
-    tx.put_lane(&run.workspace, watch, &watchers)?;
+    lanes::leave(tx, &run.workspace, watch, run.id)?;
     let message = Inbox::ChildEnded { run: child, status: EndStatus::Cancelled, outputs: Json::Null, doubts: 0 };
     tx.push_inbox(&run.workspace, run.id, &message)?;
     run.active = true;
@@ -242,11 +241,9 @@ fn admit_child(
                 out.wake.push(run.id);
             } else if !own {
                 let hash = watch_hash(child.id);
-                let mut watchers = tx.lane(&run.workspace, hash)?;
-                if !watchers.queue.contains(&run.id) {
-                    watchers.queue.push(run.id);
+                if !lanes::line(tx, &run.workspace, hash)?.contains(&run.id) {
+                    lanes::wait(tx, &run.workspace, hash, run.id)?;
                 }
-                tx.put_lane(&run.workspace, hash, &watchers)?;
             }
             Event::ChildStarted { step: step.clone(), run: child.id }
         }
@@ -267,17 +264,13 @@ fn ended(status: Status) -> Option<EndStatus> {
 /// The quiet period is over: a slot if there is one, else a place in line.
 fn enter_lane(tx: &mut dyn Tx, run: &mut RunRow) -> Result<bool> {
     let Some(lane_ref) = run.lane else { return Ok(true) };
-    let mut lane = tx.lane(&run.workspace, lane_ref.hash)?;
-    lane.remove(run.id);
-    let free = lane.holders.len() < lane_ref.limit as usize && lane.queue.is_empty();
-    if free {
-        lane.holders.push(run.id);
-    } else {
-        lane.queue.push(run.id);
-    }
-    tx.put_lane(&run.workspace, lane_ref.hash, &lane)?;
+    lanes::leave(tx, &run.workspace, lane_ref.hash, run.id)?;
+    let free = tx.lane(&run.workspace, lane_ref.hash)?.is_free(lane_ref.limit);
     run.active = free;
-    if free {
+    if !free {
+        lanes::wait(tx, &run.workspace, lane_ref.hash, run.id)?;
+    } else {
+        lanes::hold(tx, &run.workspace, lane_ref.hash, run.id)?;
         // As an admission leaves a run that has its slot: whoever finds it so must start it.
         run.status = Status::Running;
         for mut claim in tx.claims_of_run(&run.workspace, run.id)? {

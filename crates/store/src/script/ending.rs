@@ -1,9 +1,10 @@
 //! What the end of a run means for its claims, its lane, its parent and its tree.
 
 use super::admit::append;
+use super::lanes;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
-use semel_core::admission::{ClaimState, HolderState, Lane};
+use semel_core::admission::{ClaimState, HolderState};
 use semel_core::run::{By, EndStatus, Event, Status};
 use semel_core::{Hash16, RunId, WorkspaceId};
 use serde_json::Value as Json;
@@ -93,11 +94,7 @@ fn cancel_quiet_tree(
         tx.delete_inbox(workspace, id, seq)?;
     }
     match run.lane {
-        Some(own) if own.hash == lane => {
-            let mut filled = tx.lane(workspace, lane)?;
-            filled.remove(id);
-            tx.put_lane(workspace, lane, &filled)?;
-        }
+        Some(own) if own.hash == lane => lanes::leave(tx, workspace, lane, id)?,
         _ => out.wake.extend(release_slot(tx, &run)?),
     }
     out.wake.extend(tell_watchers(tx, &run, &ended_message(&run, EndStatus::Cancelled, &Json::Null))?);
@@ -148,14 +145,11 @@ fn ended_message(run: &RunRow, status: EndStatus, outputs: &Json) -> Inbox {
 /// Tells everyone who watches the run. While a doubt is open they stay: the verdict is for them too.
 fn tell_watchers(tx: &mut dyn Tx, run: &RunRow, message: &Inbox) -> Result<Vec<RunId>> {
     let watch = watch_hash(run.id);
-    let watchers = tx.lane(&run.workspace, watch)?.queue;
-    if watchers.is_empty() {
-        return Ok(watchers);
-    }
-    if run.open_doubts == 0 {
-        tx.put_lane(&run.workspace, watch, &Lane::default())?;
-    }
+    let watchers = lanes::line(tx, &run.workspace, watch)?;
     for watcher in &watchers {
+        if run.open_doubts == 0 {
+            lanes::leave(tx, &run.workspace, watch, *watcher)?;
+        }
         notify(tx, &run.workspace, *watcher, message)?;
     }
     Ok(watchers)
@@ -177,10 +171,8 @@ pub(super) fn notify(tx: &mut dyn Tx, workspace: &WorkspaceId, to: RunId, messag
 /// Gives the slot back and promotes who waits.
 pub(super) fn release_slot(tx: &mut dyn Tx, run: &RunRow) -> Result<Vec<RunId>> {
     let Some(lane_ref) = run.lane else { return Ok(vec![]) };
-    let mut lane = tx.lane(&run.workspace, lane_ref.hash)?;
-    lane.remove(run.id);
-    let promoted = lane.promote(lane_ref.limit);
-    tx.put_lane(&run.workspace, lane_ref.hash, &lane)?;
+    lanes::leave(tx, &run.workspace, lane_ref.hash, run.id)?;
+    let promoted = lanes::promote(tx, &run.workspace, lane_ref)?;
     for id in &promoted {
         notify(tx, &run.workspace, *id, &Inbox::Promoted)?;
         for mut claim in tx.claims_of_run(&run.workspace, *id)? {

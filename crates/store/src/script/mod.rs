@@ -7,6 +7,7 @@
 mod admit;
 mod commit;
 mod ending;
+mod lanes;
 mod manage;
 
 pub use admit::{admit, peek};
