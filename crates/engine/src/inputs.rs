@@ -73,15 +73,15 @@ fn hide_whole(value: &Value, masks: &[Mask]) -> Value {
     }
 }
 
-/// Refuses values for inputs that the flow does not declare.
+/// Refuses values for inputs that the flow does not declare. A flow that declares none reads
+/// `trigger.data`, whatever is in it.
 pub fn check_names(defs: &[InputDef], given: &Json) -> Result<(), Vec<FieldError>> {
     let known = |name: &str| defs.iter().any(|def| def.id == name || def.id.split('.').next() == Some(name));
     let names: Vec<&str> = defs.iter().map(|def| def.id.as_str()).collect();
-    let has = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
-    let unknown = given.as_object().into_iter().flatten().filter(|(name, _)| !known(name));
-    let errors: Vec<FieldError> = unknown
-        .map(|(name, _)| FieldError { field: name.clone(), message: format!("the flow has no such input; {has}") })
-        .collect();
+    let message = format!("the flow has no such input; it has {}", names.join(", "));
+    let unknown = given.as_object().into_iter().flatten().filter(|(name, _)| !defs.is_empty() && !known(name));
+    let errors: Vec<FieldError> =
+        unknown.map(|(name, _)| FieldError { field: name.clone(), message: message.clone() }).collect();
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
