@@ -20,7 +20,7 @@ pub const ROOMS: &[Room] = &[
     Room { name: "store", uses: &["core"], tests_may_use: &[] },
     Room { name: "store-sqlite", uses: &["core", "store"], tests_may_use: &[] },
     Room { name: "tasks", uses: &["core"], tests_may_use: &[] },
-    Room { name: "engine", uses: &["core", "expr", "flow", "store", "tasks"], tests_may_use: &[] },
+    Room { name: "engine", uses: &["core", "expr", "flow", "store", "tasks"], tests_may_use: &["store-sqlite"] },
     Room { name: "server", uses: &["core", "engine", "flow", "store"], tests_may_use: &["store-sqlite", "tasks"] },
     Room {
         name: "semel",
