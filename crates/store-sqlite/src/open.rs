@@ -14,7 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// "SEML": `file` and we ourselves can tell whose database it is.
 pub const APPLICATION_ID: i32 = 0x5345_4d4c;
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001.sql"),
+    include_str!("../migrations/0002.sql"),
+    include_str!("../migrations/0003.sql"),
+];
 /// The version of the schema this binary writes.
 pub const SCHEMA_VERSION: i32 = MIGRATIONS.len() as i32;
 

@@ -443,3 +443,29 @@ fn a_line_of_the_first_version_keeps_its_order() {
     assert_eq!((&found["holders"], &found["queue"]), (&json!([runs[2]]), &json!([runs[1], runs[0]])));
     assert_eq!(found["waiting"], 2);
 }
+
+/// A plan that walks the workspace is right for ten rows and ruinous for a million.
+#[test]
+fn few_rows_are_found_by_their_own_index() {
+    let (_directory, path) = place();
+    open(&path, Hands::at(START).clock());
+    let connection = Connection::open(&path).unwrap();
+    for (sql, index) in [
+        ("SELECT hash, key, scope FROM claims WHERE ws = 1 AND run = x'00' ORDER BY hash LIMIT 9", "claims_run"),
+        ("SELECT * FROM runs r WHERE r.ws = 1 AND r.parent = x'00' ORDER BY r.id", "runs_parent"),
+        ("SELECT * FROM runs r WHERE r.ws = 1 AND r.key = 'k' ORDER BY r.id DESC LIMIT 50", "runs_key"),
+        (
+            "SELECT * FROM runs r WHERE r.ws = 1 AND r.correlation_id = 'c' ORDER BY r.id DESC LIMIT 50",
+            "runs_correlation",
+        ),
+        (
+            "SELECT * FROM runs r WHERE r.ws = 1 AND r.namespace = 'n' AND r.flow_id = 'f' ORDER BY r.id DESC LIMIT 50",
+            "runs_flow",
+        ),
+        ("SELECT * FROM runs r WHERE r.active = 1 AND r.id > x'00' ORDER BY r.id LIMIT 50", "runs_active"),
+    ] {
+        let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let steps: Vec<String> = plan.query_map([], |row| row.get(3)).unwrap().map(|step| step.unwrap()).collect();
+        assert!(steps.iter().any(|step| step.contains(index)), "{sql}\n{steps:?}");
+    }
+}
