@@ -54,6 +54,9 @@ impl RunState {
                     ) => sending.repeats,
                     _ => 0,
                 };
+                if self.doubts.get(step).is_some_and(|doubt| doubt.verdict.is_some()) {
+                    self.doubts.remove(step);
+                }
                 if let Some(found) = self.steps.get_mut(step) {
                     found.attempt = *attempt;
                     found.work = Work::Sending(Sending {
@@ -317,7 +320,9 @@ impl RunState {
         self.flow_attempt += 1;
         self.cancelling = false;
         self.timers.clear();
-        self.doubts.retain(|_, doubt| doubt.verdict.is_none());
+        // A step that a person called failed stays so until it is sent again at a person's wish:
+        // no later retry of the flow may take it for an ordinary failure.
+        self.doubts.retain(|_, doubt| matches!(doubt.verdict, None | Some(VerdictKind::Fail)));
         self.forget_handlers();
         let children: Vec<StepKey> = self.steps.keys().filter_map(StepKey::parent).collect();
         for (key, step) in &mut self.steps {

@@ -275,3 +275,18 @@ proptest! {
         prop_assert_eq!(world.state.steps.len(), 1, "only the root is left");
     }
 }
+
+/// A step called failed was sent again by the flow's own retry, after another step's verdict had
+/// let the run go on in between.
+#[test]
+fn a_step_called_failed_is_not_sent_again_by_a_later_flow_retry() {
+    let mut tape = vec![
+        0, 25, 127, 44, 125, 102, 111, 136, 80, 132, 220, 19, 0, 98, 0, 0, 130, 98, 19, 0, 220, 32, 14, 0, 126, 0, 10,
+        0, 64, 7, 0, 0, 42, 0, 23, 94,
+    ];
+    tape.resize(69, 0);
+    let mut script = vec![(120, 0), (48, 41), (96, 9), (0, 204), (0, 108)];
+    script.resize(22, (0, 0));
+    script.extend([(45, 2), (234, 104), (4, 228), (198, 183)]);
+    run_case(&tape, &script);
+}
