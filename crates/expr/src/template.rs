@@ -33,18 +33,30 @@ impl SyntaxError {
         self.hint = Some(hint.into());
         self
     }
+
+    /// Where a mistake is found, often only its first byte is known; who shows the place needs whole characters.
+    fn of_whole_characters(mut self, source: &str) -> Self {
+        let end = source.ceil_char_boundary(self.offset.saturating_add(self.len));
+        self.offset = source.floor_char_boundary(self.offset);
+        self.len = end - self.offset;
+        self
+    }
+}
+
+fn nodes(source: &str) -> Result<Vec<Node>, SyntaxError> {
+    if source.contains('{') {
+        TagParser::new(source, lexer::segments(source)?).template()
+    } else if source.is_empty() {
+        Ok(Vec::new())
+    } else {
+        Ok(vec![Node::Text(Arc::from(source))])
+    }
 }
 
 impl Template {
     /// Parses a template; unknown functions and filters are refused here, not when a run reaches them.
     pub fn parse(source: &str) -> Result<Template, SyntaxError> {
-        let nodes = if source.contains('{') {
-            TagParser::new(source, lexer::segments(source)?).template()?
-        } else if source.is_empty() {
-            Vec::new()
-        } else {
-            vec![Node::Text(Arc::from(source))]
-        };
+        let nodes = nodes(source).map_err(|error| error.of_whole_characters(source))?;
         Ok(Template { source: Arc::from(source), nodes })
     }
 

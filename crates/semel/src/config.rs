@@ -73,9 +73,17 @@ impl Config {
             None => (File::default(), PathBuf::new()),
         };
         file.anchor(&base);
-        environment::apply(&mut file, variable)?;
-        apply_flags(&mut file, flags);
-        settle(file)
+        combine(file, variable, flags)
+    }
+
+    /// As [`Config::load`], from the text of a file in the present directory.
+    pub fn from_text(
+        text: &str,
+        name: &str,
+        variable: impl Fn(&str) -> Option<String>,
+        flags: Flags,
+    ) -> Result<Config, Failure> {
+        combine(File::parse(text, name)?, variable, flags)
     }
 
     pub fn is_loopback(&self) -> bool {
@@ -92,6 +100,12 @@ fn read(path: &Path) -> Result<File, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::config(format!("cannot read the configuration {}: {error}", path.display())))?;
     File::parse(&text, &path.display().to_string())
+}
+
+fn combine(mut file: File, variable: impl Fn(&str) -> Option<String>, flags: Flags) -> Result<Config, Failure> {
+    environment::apply(&mut file, variable)?;
+    apply_flags(&mut file, flags);
+    settle(file)
 }
 
 fn apply_flags(file: &mut File, flags: Flags) {

@@ -1,1 +1,3 @@
 //! Proof: simulation, end-to-end, tidy. Never shipped.
+
+pub mod fuzz;

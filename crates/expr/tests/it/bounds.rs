@@ -244,3 +244,14 @@ proptest! {
         attempt(&format!("{{{{ ({data}) | jq('{}') }}}}", pieces.concat()));
     }
 }
+
+#[test]
+fn a_mistake_is_shown_in_whole_characters() {
+    for (source, place) in
+        [(format!("{{{{ {}é }}}}", "(".repeat(64)), "é"), ("{{ 1 é }}".to_owned(), "é"), ("{{ 'é".to_owned(), "'")]
+    {
+        let error = Template::parse(&source).expect_err(&source);
+        let shown = source.get(error.offset..error.offset + error.len);
+        assert!(shown.is_some_and(|shown| shown.starts_with(place)), "{source}: {error:?} shows {shown:?}");
+    }
+}

@@ -1,12 +1,9 @@
 use super::*;
 
 fn load(text: &str, variables: &[(&str, &str)], flags: Flags) -> Result<Config, Failure> {
-    let mut file = File::parse(text, "semel.toml")?;
     let variable =
         |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-    environment::apply(&mut file, variable)?;
-    apply_flags(&mut file, flags);
-    settle(file)
+    Config::from_text(text, "semel.toml", variable, flags)
 }
 
 fn refused(text: &str) -> String {

@@ -7,7 +7,6 @@
 //! | the answer is larger than allowed | clean: the far side did answer |
 //! | time ran out, reset, closed or cut after the gate opened | lost: it may have happened |
 
-use super::allow::AllowList;
 use super::gate::{CALL, GateLayer, Passage, Shut};
 use super::guard::{Guard, GuardedResolver, Lookup, Refusal, SystemLookup};
 use super::slots::Slots;
@@ -91,7 +90,7 @@ impl Net {
         }
         // The client panics without a provider. A second installation is refused and harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let guard = Arc::new(Guard { policy: config.private, allow: AllowList::parse(&config.allow)? });
+        let guard = Arc::new(Guard::new(config)?);
         let reads = builder(&guard, &lookup).pool_idle_timeout(Duration::from_secs(30)).pool_max_idle_per_host(4);
         let writes = builder(&guard, &lookup).pool_max_idle_per_host(0).connector_layer(GateLayer);
         Ok(Net {

@@ -3,7 +3,7 @@
 
 use super::allow::AllowList;
 use super::gate::CALL;
-use super::{PrivatePolicy, address};
+use super::{NetConfig, NetError, PrivatePolicy, address};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::future::Future;
@@ -42,12 +42,17 @@ pub enum Refusal {
     Address(String),
 }
 
+/// Which URLs and addresses the operator lets flows reach.
 pub struct Guard {
-    pub policy: PrivatePolicy,
-    pub allow: AllowList,
+    policy: PrivatePolicy,
+    allow: AllowList,
 }
 
 impl Guard {
+    pub fn new(config: &NetConfig) -> Result<Guard, NetError> {
+        Ok(Guard { policy: config.private, allow: AllowList::parse(&config.allow)? })
+    }
+
     /// Parses and checks a URL. The parser folds every spelling of a literal address (decimal,
     /// octal, hex, short, full-width) to the one form that is checked and connected to.
     pub fn check_url(&self, text: &str) -> Result<Url, Refusal> {

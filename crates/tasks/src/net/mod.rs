@@ -23,7 +23,7 @@ mod slots;
 mod spellings;
 
 pub(crate) use client::{Answer, Body, Call, CallError, Net};
-pub use guard::{Looking, Lookup};
+pub use guard::{Guard, Looking, Lookup, Refusal};
 
 use semel_core::limits::Limits;
 

@@ -1,9 +1,8 @@
 //! Spellings of addresses and what becomes of them under both policies.
 
-use super::PrivatePolicy;
 use super::address::{Reach, permitted, reach};
-use super::allow::AllowList;
 use super::guard::{Guard, Refusal};
+use super::{NetConfig, PrivatePolicy};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -148,7 +147,7 @@ const LITERALS: &[(&str, Reach)] = &[
 
 fn guard(policy: PrivatePolicy, allow: &[&str]) -> Guard {
     let allow: Vec<String> = allow.iter().map(|entry| (*entry).to_owned()).collect();
-    Guard { policy, allow: AllowList::parse(&allow).expect("a valid list") }
+    Guard::new(&NetConfig { private: policy, allow, ..NetConfig::default() }).expect("a valid list")
 }
 
 #[test]

@@ -1,0 +1,23 @@
+//! `semel`: one binary, the server and everything that talks to it.
+//!
+//! A library so that the proof can read a configuration as the server does; the binary is `main.rs`.
+
+mod cli;
+mod client;
+pub mod config;
+mod demo;
+pub mod failure;
+mod output;
+mod serve;
+mod signals;
+mod table;
+
+use std::process::ExitCode;
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    // One process-wide provider: every TLS client of the binary uses the same cryptography.
+    // An error only says that there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    cli::main()
+}
