@@ -10,10 +10,12 @@
 //! and does not touch its neighbours; after an error of unknown extent nothing more is written;
 //! time never goes back, not even over a restart; one process per file.
 
+mod audit;
 mod checkpoint;
 mod classify;
 mod codec;
 mod dump;
+mod inspect;
 mod names;
 mod open;
 mod reads;
@@ -22,6 +24,7 @@ mod tables;
 mod tx;
 mod writer;
 
+pub use inspect::Inspection;
 pub use open::{APPLICATION_ID, OpenError, Options, SCHEMA_VERSION};
 
 use parking_lot::Mutex;

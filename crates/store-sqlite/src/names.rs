@@ -154,4 +154,20 @@ impl<'a> Cx<'a> {
     pub fn all<T>(&self, sql: &str, params: impl Params, read: impl FnMut(&Row) -> Result<T>) -> Result<Vec<T>> {
         self.connection.prepare_cached(sql)?.query_map(params, read)?.collect()
     }
+
+    /// Hands over each row, or why it does not decode; an error means that there are no further rows.
+    pub fn each<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(&Row) -> Result<T>,
+        mut see: impl FnMut(Result<T>),
+    ) -> Result<()> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        while let Some(row) = rows.next()? {
+            see(read(row));
+        }
+        Ok(())
+    }
 }

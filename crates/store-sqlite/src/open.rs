@@ -71,6 +71,10 @@ pub enum OpenError {
         "{path} has schema version {found}, and this binary knows versions up to {known}: use the newer binary, or restore a backup made before the upgrade"
     )]
     Newer { path: PathBuf, found: i32, known: i32 },
+    #[error(
+        "{path} has schema version {found}, and this binary reads version {known}: start the server on it once, which brings it up to date"
+    )]
+    Older { path: PathBuf, found: i32, known: i32 },
     #[error("{0} is a database of another application; name another file")]
     Foreign(PathBuf),
     #[error("{0} does not exist")]
@@ -90,6 +94,7 @@ impl OpenError {
         match self {
             OpenError::Locked(_) => "store_locked",
             OpenError::Newer { .. } => "store_newer",
+            OpenError::Older { .. } => "store_older",
             OpenError::Foreign(_) => "store_foreign",
             OpenError::Missing(_) => "store_missing",
             OpenError::Network { .. } => "store_network",
@@ -220,7 +225,7 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i32> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
-fn check_owner(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+pub fn check_owner(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     let owner = pragma(connection, "application_id").map_err(about(path))?;
     let found = pragma(connection, "user_version").map_err(about(path))?;
     let tables: i64 =
@@ -231,6 +236,15 @@ fn check_owner(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     }
     if found > SCHEMA_VERSION {
         return Err(OpenError::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION });
+    }
+    Ok(())
+}
+
+/// For whoever only reads, and cannot bring the schema up to date.
+pub fn check_current(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+    let found = pragma(connection, "user_version").map_err(about(path))?;
+    if found < SCHEMA_VERSION {
+        return Err(OpenError::Older { path: path.to_owned(), found, known: SCHEMA_VERSION });
     }
     Ok(())
 }

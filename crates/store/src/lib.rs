@@ -5,6 +5,7 @@
 //! the pure rules of `semel-core`. Three kinds of store pass one conformance suite: [`memory`]
 //! (the oracle for tests), SQLite, PostgreSQL.
 
+pub mod check;
 pub mod conformance;
 pub mod error;
 pub mod memory;

@@ -4,6 +4,7 @@
 //! under a lock, through the same scripts; a transaction keeps an undo log, and an error undoes
 //! it. Reads scan. Nothing survives the process.
 
+mod audit;
 mod reads;
 mod tables;
 mod tx;

@@ -1,5 +1,6 @@
 //! The read side: short, committed snapshots, each bounded.
 
+use crate::check::Audit;
 use crate::rows::*;
 use crate::tx::Result;
 use semel_core::admission::{Claim, ClaimState, Decision};
@@ -101,4 +102,6 @@ pub trait Reads: Send + Sync {
 
     /// Every row of every table in a fixed order, for tests and the checker.
     fn dump(&self) -> Result<Json>;
+    /// Shows one snapshot of everything, page by page, to whoever must see all of it.
+    fn audit(&self, look: &mut dyn FnMut(&dyn Audit) -> Result<()>) -> Result<()>;
 }

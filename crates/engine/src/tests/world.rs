@@ -166,6 +166,7 @@ impl World {
         let Done::Admitted(result) = self.store.call(Work::Admit(Box::new(request.clone())))? else {
             panic!("not an admission")
         };
+        self.checked();
         for run in &result.fenced {
             self.queue.push_back(Happened::Fenced(*run));
         }
@@ -244,6 +245,7 @@ impl World {
                 }
                 let run = commit.run;
                 let answer = self.store.call(Work::Commit(commit));
+                self.checked();
                 if self.dies(Death::AfterCommit) {
                     return true;
                 }
@@ -313,6 +315,12 @@ impl World {
     pub fn pass(&self, ms: i64) {
         let mut now = self.clock.lock();
         *now = now.plus(ms);
+    }
+
+    /// The store obeys its rules after every write, whatever dies next.
+    fn checked(&self) {
+        let report = semel_store::check::check(&*self.store, &Default::default()).unwrap();
+        assert!(report.is_clean(), "{:#?}", report.violations);
     }
 
     /// Rows of one table.

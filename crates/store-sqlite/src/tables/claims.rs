@@ -9,10 +9,10 @@ use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::ClaimQuery;
 use semel_store::memory::forget_at;
 
-const COLUMNS: &str =
+pub const COLUMNS: &str =
     "hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, expire_live";
 
-fn read(cx: &Cx, row: &Row) -> Result<Claim> {
+pub fn read(cx: &Cx, row: &Row) -> Result<Claim> {
     Ok(Claim {
         hash: row.hash(0)?,
         key: row.get(1)?,

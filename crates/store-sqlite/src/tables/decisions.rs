@@ -8,10 +8,10 @@ use rusqlite::{Result, Row, params, params_from_iter};
 use semel_core::{FlowRef, Millis};
 use semel_store::{DecisionQuery, DecisionRow};
 
-const COLUMNS: &str = "seq, ws, at, door, occurrence, namespace, flow_id, scope, key, key_source, claim, fingerprint, \
+pub const COLUMNS: &str = "seq, ws, at, door, occurrence, namespace, flow_id, scope, key, key_source, claim, fingerprint, \
     policy, prior, prior_run, prior_generation, same_payload, decision, reason, run, generation, caller, rules_version";
 
-fn read(cx: &Cx, row: &Row) -> Result<DecisionRow> {
+pub fn read(cx: &Cx, row: &Row) -> Result<DecisionRow> {
     let scope: Option<i64> = row.get(7)?;
     let source: Option<String> = row.get(9)?;
     Ok(DecisionRow {

@@ -18,7 +18,7 @@ fn journal_digest(row: &JournalRow) -> i64 {
         .value()
 }
 
-fn read_journal(row: &Row) -> Result<JournalRow> {
+pub fn read_journal(row: &Row) -> Result<JournalRow> {
     let journal = JournalRow {
         run: row.run(0)?,
         seq: row.number(1)?,
@@ -109,7 +109,7 @@ pub fn put_snapshot(cx: &Cx, ws: i64, row: &SnapshotRow) -> Result<()> {
     Ok(())
 }
 
-fn read_snapshot(row: &Row) -> Result<SnapshotRow> {
+pub fn read_snapshot(row: &Row) -> Result<SnapshotRow> {
     let snapshot = SnapshotRow { run: row.run(0)?, version: row.number(1)?, format: row.get(2)?, state: row.get(3)? };
     if snapshot_digest(&snapshot) == row.get::<_, i64>(4)? {
         Ok(snapshot)
@@ -129,7 +129,7 @@ pub fn each_snapshot(cx: &Cx) -> Result<Vec<(WorkspaceId, SnapshotRow)>> {
     cx.all(sql, [], |row| Ok((cx.ws_name(row.get(5)?)?, read_snapshot(row)?)))
 }
 
-fn read_timer(row: &Row) -> Result<TimerRow> {
+pub fn read_timer(row: &Row) -> Result<TimerRow> {
     Ok(TimerRow { workspace: WorkspaceId(row.get(0)?), run: row.run(1)?, timer: row.number(2)?, due: row.millis(3)? })
 }
 
@@ -163,7 +163,7 @@ pub fn next_timer(cx: &Cx) -> Result<Option<Millis>> {
     Ok(cx.one("SELECT min(due) FROM timers", [], |row| row.millis_opt(0))?.flatten())
 }
 
-fn read_effect(row: &Row) -> Result<EffectRow> {
+pub fn read_effect(row: &Row) -> Result<EffectRow> {
     Ok(EffectRow {
         run: row.run(0)?,
         step_id: row.hash(1)?,

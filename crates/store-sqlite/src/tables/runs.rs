@@ -13,13 +13,13 @@ pub type Labels = Vec<(String, String)>;
 pub type Whole = (RunRow, RunValues, Labels);
 
 /// The head, in the order [`read_head`] expects.
-const HEAD: &str = "r.ws, r.id, r.namespace, r.flow_id, r.revision, r.status, r.epoch, r.version, r.active, \
+pub const HEAD: &str = "r.ws, r.id, r.namespace, r.flow_id, r.revision, r.status, r.epoch, r.version, r.active, \
     r.open_intents, r.open_doubts, r.logical, r.take, r.generation, r.claim, r.lane, r.lane_limit, r.parent, \
     r.parent_step, r.parent_waits, r.root, r.depth, r.correlation_id, r.door, r.key, r.created_at, r.started_at, \
     r.ended_at, r.updated_at, r.warned, r.erased";
 const HEAD_COLUMNS: usize = 31;
 /// The values, after the head.
-const VALUES: &str = "v.inputs, v.trigger, v.outputs, v.failure, v.labels, v.digest";
+pub const VALUES: &str = "v.inputs, v.trigger, v.outputs, v.failure, v.labels, v.digest";
 
 fn read_head(cx: &Cx, row: &Row) -> Result<RunRow> {
     let id = row.run(1)?;
@@ -104,7 +104,7 @@ pub fn whole(cx: &Cx, ws: i64, id: RunId) -> Result<Option<Whole>> {
     cx.one(&sql, params![ws, id.as_bytes()], |row| read_whole(cx, row))
 }
 
-fn read_whole(cx: &Cx, row: &Row) -> Result<Whole> {
+pub fn read_whole(cx: &Cx, row: &Row) -> Result<Whole> {
     let head = read_head(cx, row)?;
     let (values, labels) = read_values(row, HEAD_COLUMNS)?;
     Ok((head, values, labels))

@@ -1,7 +1,9 @@
 //! The read side of the oracle: filters over ordered maps.
 
 use super::MemoryStore;
+use super::audit::View;
 use super::tables::{Labels, Tables};
+use crate::check::Audit;
 use crate::reads::*;
 use crate::rows::*;
 use crate::tx::Result;
@@ -38,7 +40,7 @@ impl Tables {
         self.labels.get(&(row.workspace.clone(), row.id)).cloned().unwrap_or_default()
     }
 
-    fn whole(&self, row: &RunRow) -> (RunRow, RunValues, Labels) {
+    pub(super) fn whole(&self, row: &RunRow) -> (RunRow, RunValues, Labels) {
         let values = self.run_values.get(&(row.workspace.clone(), row.id)).cloned().unwrap_or_default();
         (row.clone(), values, self.labels_of(row))
     }
@@ -231,5 +233,9 @@ impl Reads for MemoryStore {
 
     fn dump(&self) -> Result<Json> {
         Ok(self.tables.lock().dump())
+    }
+
+    fn audit(&self, look: &mut dyn FnMut(&dyn Audit) -> Result<()>) -> Result<()> {
+        look(&View { tables: &self.tables.lock() })
     }
 }

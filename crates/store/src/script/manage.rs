@@ -120,6 +120,9 @@ fn ended_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> Result<std:
     })
 }
 
+/// Log numbers from here on say who freed a key: past every ordinary line.
+pub(crate) const RELEASED_FROM: u64 = 1 << 62;
+
 pub(super) fn release_key(tx: &mut dyn Tx, workspace: &WorkspaceId, hash: Hash16, by: &By) -> Result<Done> {
     let Some(claim) = tx.claim(workspace, hash)? else { return Ok(Done::Missing) };
     match ended_run(tx, workspace, claim.run)? {
@@ -128,9 +131,9 @@ pub(super) fn release_key(tx: &mut dyn Tx, workspace: &WorkspaceId, hash: Hash16
         Ok(run) => {
             // Who freed the key, and why, stays with the run that held it.
             let message = format!("key released by {}: {}", by.who, by.why);
-            // Past every ordinary line; claims of one run freed in one millisecond stay apart.
+            // Claims of one run freed in one millisecond stay apart.
             let salt = u64::from(u16::from_be_bytes([hash.0[0], hash.0[1]]) & 1_023);
-            let seq = (1 << 62) + ((tx.now().0.max(0) as u64) << 10) + salt;
+            let seq = RELEASED_FROM + ((tx.now().0.max(0) as u64) << 10) + salt;
             tx.append_log(
                 workspace,
                 &LogRow { run: run.id, seq, at: tx.now(), level: "AUDIT".into(), step: StepKey::root(), message },

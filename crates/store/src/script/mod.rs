@@ -11,6 +11,8 @@ mod lanes;
 mod manage;
 
 pub use admit::{admit, peek};
+pub(crate) use ending::watch_hash;
+pub(crate) use manage::RELEASED_FROM;
 
 use crate::tx::{Result, Tx};
 use crate::work::{Done, Work};
