@@ -9,7 +9,7 @@ use crate::ports::Performer;
 use parking_lot::Mutex;
 use semel_core::run::{By, Status};
 use semel_core::{Millis, RunId, WorkspaceId};
-use semel_store::{RunCommit, Store, StoreError, Work};
+use semel_store::{RunCommit, Store, StoreError, Work, failpoint};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -172,7 +172,9 @@ impl Shell {
             Out::Perform { run, step, send, request } => {
                 let (performer, sender) = (self.performer.clone(), self.sender.clone());
                 self.runtime.spawn(async move {
+                    failpoint::hit("effect.sending");
                     let outcome = performer.perform(*request).await;
+                    failpoint::hit("effect.answered");
                     // The receiver is gone only when the process stops; the intent stays open then.
                     let _ = sender.send(Message::Happened(Happened::Performed { run, step, send, outcome }));
                 });

@@ -8,6 +8,7 @@ use crate::shared::Shared;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
+use semel_store::failpoint;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,7 +93,9 @@ pub fn run(connection: Connection, shared: Arc<Shared>) {
 }
 
 fn once(connection: &Connection, shared: &Shared) -> rusqlite::Result<()> {
+    failpoint::hit("checkpoint.begun");
     let (pages, _) = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE)?;
+    failpoint::hit("checkpoint.copied");
     let pages = u32::try_from(pages).unwrap_or(0);
     shared.checkpoints.done(pages);
     if pages >= shared.checkpoints.every.saturating_mul(TOO_LONG) {

@@ -3,7 +3,7 @@
 use crate::classify::classify;
 use rusqlite::{Connection, OpenFlags};
 use semel_core::Millis;
-use semel_store::{ClockFn, StoreError};
+use semel_store::{ClockFn, StoreError, failpoint};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Default for Options {
         Options {
             clock: Arc::new(wall_clock),
             readers: 4,
-            checkpoint_pages: 4_000,
+            checkpoint_pages: failpoint::number("SEMEL_FAILPOINT_CHECKPOINT_PAGES").unwrap_or(4_000),
             cache_mib: 64,
             create: true,
             pages_max: None,
@@ -258,10 +258,13 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     for script in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         transaction.execute_batch(script)?;
+        failpoint::hit("migration.script");
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-    transaction.commit()
+    transaction.commit()?;
+    failpoint::hit("migration.committed");
+    Ok(())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::tx::{Counters, SqlTx};
 use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 use semel_core::Millis;
-use semel_store::{Done, Result, StoreError, Work, script};
+use semel_store::{Done, Result, StoreError, Work, failpoint, script};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -95,9 +95,13 @@ impl Writer {
         let cx = Cx::new(&self.connection, &shared.names);
         let done = execute(&cx, "BEGIN IMMEDIATE")
             .and_then(|()| apply_all(&cx, &shared, &mut self.counters, jobs))
-            .and_then(|answers| finish(&cx, shared.clock.now(), self.counters, answers));
+            .and_then(|answers| {
+                let end = if failpoint::committing(jobs.iter().map(|job| &job.work)) { "ROLLBACK" } else { "COMMIT" };
+                finish(&cx, shared.clock.now(), self.counters, answers, end)
+            });
         match done {
             Ok(answers) => {
+                failpoint::committed(jobs.iter().map(|job| &job.work));
                 cx.publish();
                 Ok(answers)
             }
@@ -150,13 +154,19 @@ fn run_script(cx: &Cx, now: Millis, counters: &mut Counters, work: &Work) -> Res
         .unwrap_or_else(|_| Err(StoreError::Poisoned("a rule of the store was broken (panic)".into())))
 }
 
-fn finish(cx: &Cx, now: Millis, counters: Counters, answers: Vec<Result<Done>>) -> Result<Vec<Result<Done>>> {
+fn finish(
+    cx: &Cx,
+    now: Millis,
+    counters: Counters,
+    answers: Vec<Result<Done>>,
+    end: &str,
+) -> Result<Vec<Result<Done>>> {
     cx.exec(
         "UPDATE meta SET clock_ms = ?1, last_decision = ?2, last_inbox = ?3 WHERE id = 1",
         [now.0, crate::codec::int(counters.decision), crate::codec::int(counters.inbox)],
     )
     .map_err(|e| classify(&e))?;
-    cx.exec("COMMIT", []).map_err(|e| classify_commit(&e))?;
+    cx.exec(end, []).map_err(|e| classify_commit(&e))?;
     Ok(answers)
 }
 

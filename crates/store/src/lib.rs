@@ -8,6 +8,7 @@
 pub mod check;
 pub mod conformance;
 pub mod error;
+pub mod failpoint;
 pub mod memory;
 pub mod reads;
 pub mod rows;

@@ -94,7 +94,10 @@ struct Package {
     name: String,
     uses: BTreeSet<String>,
     tests_use: BTreeSet<String>,
+    /// (dependency, feature of it that is asked for).
     features: Vec<(String, String)>,
+    /// Its own features, with what each switches on.
+    own_features: Vec<(String, Vec<String>)>,
 }
 
 fn short(name: &str) -> String {
@@ -119,7 +122,12 @@ fn package(json: &Json) -> Package {
         uses: BTreeSet::new(),
         tests_use: BTreeSet::new(),
         features: vec![],
+        own_features: vec![],
     };
+    for (name, on) in json["features"].as_object().into_iter().flatten() {
+        let on = on.as_array().into_iter().flatten().filter_map(Json::as_str).map(str::to_owned);
+        package.own_features.push((name.clone(), on.collect()));
+    }
     for dependency in json["dependencies"].as_array().expect("dependencies") {
         let name = short(dependency["name"].as_str().expect("a name"));
         for feature in dependency["features"].as_array().into_iter().flatten() {
@@ -257,6 +265,34 @@ fn numbers_are_not_of_arbitrary_precision() {
     );
 }
 
+/// Features of test builds: who may have them. Nobody may ask for one in a dependency or by default, so that no
+/// build has them but one that names them.
+const TEST_FEATURES: &[(&str, &[&str])] = &[("failpoints", &["store", "semel"])];
+
+fn test_feature_findings(packages: &[Package]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for package in packages {
+        for (feature, owners) in TEST_FEATURES {
+            for (dependency, _) in package.features.iter().filter(|(_, asked)| asked == feature) {
+                findings.push(format!("`{}` always asks for `{feature}` of `{dependency}`", package.name));
+            }
+            for (own, on) in &package.own_features {
+                let named = own == feature;
+                let switches = on.iter().any(|on| on.rsplit('/').next() == Some(*feature));
+                if (named || switches) && !(named && owners.contains(&package.name.as_str())) {
+                    findings.push(format!("`{own}` of `{}` must not lead to `{feature}`", package.name));
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn features_of_test_builds_are_in_no_other_build() {
+    none(test_feature_findings(&packages()), "Only a test names such a feature, on the command line.");
+}
+
 /// Each check finds what it is for.
 mod checks {
     use super::*;
@@ -268,13 +304,19 @@ mod checks {
 
     /// The real table as packages, so that one thing can be changed.
     fn tabled() -> Vec<Package> {
-        let proof =
-            Package { name: PROOF.to_owned(), uses: BTreeSet::new(), tests_use: BTreeSet::new(), features: vec![] };
+        let proof = Package {
+            name: PROOF.to_owned(),
+            uses: BTreeSet::new(),
+            tests_use: BTreeSet::new(),
+            features: vec![],
+            own_features: vec![],
+        };
         let rooms = ROOMS.iter().map(|r| Package {
             name: r.name.to_owned(),
             uses: names(r.uses),
             tests_use: BTreeSet::new(),
             features: vec![],
+            own_features: vec![],
         });
         rooms.chain([proof]).collect()
     }
@@ -305,8 +347,25 @@ mod checks {
             uses: BTreeSet::new(),
             tests_use: BTreeSet::new(),
             features: vec![],
+            own_features: vec![],
         });
         one(edge_findings(&more), "`console` has no row");
+    }
+
+    #[test]
+    fn test_features() {
+        let with = |name: &str, on: &str| {
+            let mut packages = tabled();
+            packages[0].own_features = vec![(name.to_owned(), vec![on.to_owned()])];
+            packages
+        };
+        assert_eq!(test_feature_findings(&tabled()), Vec::<String>::new());
+        one(test_feature_findings(&with("default", "failpoints")), "must not lead to `failpoints`");
+        one(test_feature_findings(&with("fast", "semel-store/failpoints")), "`fast` of `core`");
+        one(test_feature_findings(&with("failpoints", "x")), "`failpoints` of `core`");
+        let mut asks = tabled();
+        asks[0].features = vec![("store".to_owned(), "failpoints".to_owned())];
+        one(test_feature_findings(&asks), "always asks for `failpoints`");
     }
 
     #[test]
