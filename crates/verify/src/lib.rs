@@ -1,3 +1,4 @@
 //! Proof: simulation, end-to-end, tidy. Never shipped.
 
 pub mod fuzz;
+pub mod kill;

@@ -15,7 +15,6 @@ mod crashes;
 mod decided;
 mod doubts;
 mod events;
-mod kill_loop;
 mod lanes;
 mod lanes_more;
 mod loops;
