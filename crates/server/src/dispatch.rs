@@ -262,9 +262,11 @@ fn method_not_allowed(uri: &Uri) -> Problem {
         let parts: Vec<&str> = pattern.split('/').collect();
         parts.len() == given.len() && parts.iter().zip(&given).all(|(part, text)| part.starts_with('{') || part == text)
     };
-    let allowed: Vec<&str> =
-        ROUTES.iter().filter(|route| matches(route.path)).map(|route| route.method.word()).collect();
-    let allowed = allowed.join(", ");
+    // As the router does: where several patterns match, the one with the fewest open parts has the path.
+    let open_parts = |route: &&Route| route.path.matches('{').count();
+    let found = ROUTES.iter().filter(|route| matches(route.path)).min_by_key(open_parts);
+    let rows = ROUTES.iter().filter(|route| found.is_some_and(|found| found.path == route.path));
+    let allowed = rows.map(|route| route.method.word()).collect::<Vec<_>>().join(", ");
     Problem::new(Code::MethodNotAllowed, format!("this path takes {allowed}")).with("allow", allowed.into())
 }
 
@@ -325,5 +327,7 @@ mod tests {
     fn a_wrong_method_is_told_the_right_ones() {
         let problem = method_not_allowed(&"/v1/kv/ns/key".parse().unwrap());
         assert_eq!(problem.more.extra["allow"], "GET, PUT, DELETE");
+        let shadowed = method_not_allowed(&"/v1/workflows/validate".parse().unwrap());
+        assert_eq!(shadowed.more.extra["allow"], "POST");
     }
 }

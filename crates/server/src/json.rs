@@ -75,6 +75,24 @@ pub fn parse_as<T: DeserializeOwned>(bytes: &[u8], depth_max: usize) -> Result<T
         .map_err(|error| Problem::new(Code::BodyInvalid, format!("the body cannot be used: {error}")))
 }
 
+/// A whole number, also where a client writes all its numbers as floats (`7.0`).
+pub fn whole<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    use serde::Deserialize;
+    /// Up to here every whole number is a float of its own.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    let refused =
+        |found: &Json| D::Error::custom(format!("invalid value: `{found}`, expected a whole number from 0 on"));
+    match Option::<Json>::deserialize(deserializer)? {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Number(number)) => match (number.as_u64(), number.as_f64()) {
+            (Some(whole), _) => Ok(Some(whole)),
+            (None, Some(float)) if float.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&float) => Ok(Some(float as u64)),
+            _ => Err(refused(&Json::Number(number))),
+        },
+        Some(other) => Err(refused(&other)),
+    }
+}
+
 const DUPLICATE: &str = "the key ";
 
 /// Builds a value and refuses an object with a repeated key.
@@ -174,6 +192,24 @@ mod tests {
         assert_eq!(parse(text.as_bytes(), 64).unwrap().to_string(), text);
         for twice in [r#"{"a":1,"a":1}"#, r#"[{"x":{"b":1,"\u0062":2}}]"#] {
             assert_eq!(parse(twice.as_bytes(), 64).unwrap_err().code, Code::JsonDuplicateKey, "{twice}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_may_be_written_as_floats() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Shape {
+            #[serde(default, deserialize_with = "whole")]
+            n: Option<u64>,
+        }
+        let read = |text: &str| parse_as::<Shape>(text.as_bytes(), 64).map(|shape| shape.n).map_err(|p| p.code);
+        assert_eq!(read("{}"), Ok(None));
+        assert_eq!(read(r#"{"n":null}"#), Ok(None));
+        for (text, number) in [("7", 7), ("7.0", 7), ("7e2", 700), ("18446744073709551615", u64::MAX)] {
+            assert_eq!(read(&format!(r#"{{"n":{text}}}"#)), Ok(Some(number)), "{text}");
+        }
+        for text in ["-1", "7.5", "1e300", "\"7\"", "[]", "-1.0"] {
+            assert_eq!(read(&format!(r#"{{"n":{text}}}"#)), Err(Code::BodyInvalid), "{text}");
         }
     }
 

@@ -1,9 +1,14 @@
 //! `/openapi.json`, made from the route table.
 
+mod schema;
+mod shapes;
+
 use crate::auth::Access;
 use crate::call::{Answer, Call, ok};
-use crate::routes::{ANY_QUERY, ROUTES, Route, Takes};
+use crate::routes::{ANY_QUERY, ROUTES, Route, Takes, Verb};
+use schema::{decision, id, list, named, status, text, time, words};
 use serde_json::{Map, Value as Json, json};
+use shapes::{Answers, Shape, shape};
 
 pub async fn get(call: Call) -> Answer {
     ok(document(&call.app.config().version))
@@ -25,36 +30,67 @@ pub fn document(version: &str) -> Json {
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "sml_<id>_<secret>"}},
-            "schemas": {"Problem": problem_schema()},
+            "schemas": schema::components(),
         },
     })
 }
 
 fn operation(route: &Route) -> Json {
+    let shape = shape(route);
     let mut out = json!({
         "summary": route.summary,
         "operationId": operation_id(route),
         "x-semel-role": route.access.text(),
         "security": if route.access.is_open() { json!([]) } else { json!([{"token": []}]) },
         "parameters": parameters(route),
-        "responses": {
-            "2XX": {"description": "Done."},
-            "default": {
-                "description": "Refused.",
-                "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-            },
-        },
+        "responses": responses(route, shape.as_ref()),
     });
-    let content = match route.takes {
-        Takes::Nothing => None,
-        Takes::Json => Some("application/json"),
-        Takes::Text => Some("application/yaml"),
-        Takes::Raw => Some("*/*"),
-    };
-    if let Some(kind) = content {
-        out["requestBody"] = json!({"content": {kind: {}}});
+    if let Some(body) = request_body(route, shape.as_ref()) {
+        out["requestBody"] = body;
     }
     out
+}
+
+fn request_body(route: &Route, shape: Option<&Shape>) -> Option<Json> {
+    let (kind, schema) = match route.takes {
+        Takes::Nothing => return None,
+        Takes::Json => ("application/json", shape.and_then(|shape| shape.body.clone()).unwrap_or_else(|| json!({}))),
+        // What a flow may hold is the flow reference's matter, and what a webhook sends is its sender's.
+        Takes::Text => ("application/yaml", json!({})),
+        Takes::Raw => ("*/*", json!({})),
+    };
+    let required = shape.is_some_and(|shape| shape.body_required);
+    Some(json!({"required": required, "content": {kind: {"schema": schema}}}))
+}
+
+/// Refusals that a caller can bring about by itself are listed; `default` is for all others, such as a full disk.
+fn responses(route: &Route, shape: Option<&Shape>) -> Json {
+    let refused = |why: &str| {
+        json!({
+            "description": why,
+            "content": {"application/problem+json": {"schema": named("Problem")}},
+        })
+    };
+    let mut out = Map::new();
+    match shape.map(|shape| &shape.answers) {
+        Some(Answers::Json(schema)) => {
+            let content = json!({"application/json": {"schema": schema}});
+            out.insert("200".into(), json!({"description": "Done.", "content": content}));
+        }
+        Some(Answers::Text(kind)) => {
+            let content = json!({*kind: {}});
+            out.insert("200".into(), json!({"description": "Done.", "content": content}));
+        }
+        Some(Answers::Nothing) | None => {
+            out.insert("204".into(), json!({"description": "Done."}));
+        }
+    }
+    if !route.access.is_open() {
+        out.insert("401".into(), refused("No token, or one that is not valid."));
+        out.insert("403".into(), refused("The token's role does not allow this."));
+    }
+    out.insert("default".into(), refused("Refused."));
+    Json::Object(out)
 }
 
 /// `get_v1_runs_id_journal`: unique, because method and path are.
@@ -64,44 +100,88 @@ fn operation_id(route: &Route) -> String {
 }
 
 fn parameters(route: &Route) -> Vec<Json> {
-    let text = json!({"type": "string"});
     let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let part = |part: &str| match part {
+        // Names that are written must be names; asked for another, the answer is that it is not there.
+        "namespace" | "key" if route.path.starts_with("/v1/kv/") && route.method == Verb::Put => schema::name(),
+        _ => json!({"type": "string", "minLength": 1}),
+    };
     let mut out: Vec<Json> =
-        in_path.map(|name| json!({"name": name, "in": "path", "required": true, "schema": text})).collect();
+        in_path.map(|name| json!({"name": name, "in": "path", "required": true, "schema": part(name)})).collect();
     if route.query != ANY_QUERY {
-        out.extend(route.query.iter().map(|name| json!({"name": name, "in": "query", "schema": text})));
+        out.extend(route.query.iter().map(|name| query_parameter(route, name)));
     }
-    let headers: &[&str] = match route.access {
-        Access::Trigger => &["Idempotency-Key", "Prefer"],
-        Access::Operator if route.door.is_some() => &["Idempotency-Key", "Prefer"],
+    let headers: &[(&str, Json)] = match route.access {
+        Access::Trigger => &admission_headers(),
+        Access::Operator if route.door.is_some() => &admission_headers(),
         _ => &[],
     };
-    out.extend(headers.iter().map(|name| json!({"name": name, "in": "header", "schema": text})));
+    out.extend(headers.iter().map(|(name, schema)| json!({"name": name, "in": "header", "schema": schema})));
     out
 }
 
-fn problem_schema() -> Json {
-    let codes: Vec<&str> = crate::codes::Code::ALL.iter().map(|code| code.word()).collect();
-    json!({
-        "type": "object",
-        "required": ["type", "title", "status", "code", "detail"],
-        "properties": {
-            "type": {"type": "string", "format": "uri"},
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "code": {"type": "string", "enum": codes},
-            "detail": {"type": "string"},
-            "hint": {"type": "string"},
-            "errors": {"type": "array", "items": {"type": "object"}},
-            "run_id": {"type": "string", "format": "uuid"},
-        },
-    })
+fn admission_headers() -> [(&'static str, Json); 2] {
+    [
+        ("Idempotency-Key", json!({"type": "string", "minLength": 1, "maxLength": 255})),
+        ("Prefer", json!({"type": "string", "examples": ["wait=10"]})),
+    ]
+}
+
+/// One parameter of the query string; names mean the same on every path.
+fn query_parameter(route: &Route, name: &str) -> Json {
+    // Several words: `status=held,failed`, or the parameter twice.
+    let several = |words: Json| json!({"name": name, "in": "query", "style": "form", "explode": false, "schema": {"type": "array", "minItems": 1, "items": words["items"]}});
+    let schema = match name {
+        "limit" => json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}),
+        "revision" => json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}),
+        "run_id" | "parent_run_id" => id(),
+        "created_from" | "created_to" => time(),
+        "label" => json!({"type": "string", "pattern": "^[^:]*:"}),
+        "status" => return several(list(status())),
+        "decision" => return several(list(decision())),
+        "state" => {
+            return several(list(words(["pending", "live", "held", "done", "failed", "cancelled", "erased"])));
+        }
+        _ => text(),
+    };
+    let required = route.path == "/v1/keys/show" && name == "key";
+    json!({"name": name, "in": "query", "required": required, "schema": schema})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn every_route_says_what_it_takes_and_answers() {
+        for route in ROUTES {
+            let name = format!("{} {}", route.method, route.path);
+            let shape = shape(route).unwrap_or_else(|| panic!("{name} has no shape"));
+            assert_eq!(shape.body.is_some(), route.takes == Takes::Json, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_name_that_is_referred_to_is_there() {
+        fn references(json: &Json, found: &mut BTreeSet<String>) {
+            match json {
+                Json::Object(fields) => fields.iter().for_each(|(name, value)| match value.as_str() {
+                    Some(target) if name == "$ref" => {
+                        found.insert(target.rsplit('/').next().unwrap_or_default().to_owned());
+                    }
+                    _ => references(value, found),
+                }),
+                Json::Array(items) => items.iter().for_each(|item| references(item, found)),
+                _ => {}
+            }
+        }
+        let document = document("0");
+        let mut used = BTreeSet::new();
+        references(&document, &mut used);
+        let known: BTreeSet<String> = document["components"]["schemas"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(used, known);
+    }
 
     #[test]
     fn table_and_description_agree_both_ways() {

@@ -6,6 +6,7 @@
 use super::decisions::flow_named;
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
+use crate::json;
 use crate::problem::Problem;
 use crate::view;
 use semel_core::admission::{EventVerdict, Policy, Prior, RULES_VERSION, decide_event};
@@ -23,9 +24,9 @@ struct Body {
     key: Option<String>,
     #[serde(default)]
     other_key: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::whole")]
     decision: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::whole")]
     other: Option<u64>,
 }
 
