@@ -4,6 +4,8 @@
 mod access;
 #[path = "suite/harness.rs"]
 mod harness;
+#[path = "suite/matrix.rs"]
+mod matrix;
 #[path = "suite/native.rs"]
 mod native;
 #[path = "suite/socket.rs"]
