@@ -1,7 +1,7 @@
 //! Declared inputs: checked and converted before anything is stored.
 
 use crate::api::FieldError;
-use crate::driver::{Mask, hide};
+use crate::masking::{Mask, Masker};
 use crate::scope::put_dotted;
 use semel_core::duration;
 use semel_core::ir::{InputDef, InputType};
@@ -58,7 +58,7 @@ pub fn hide_secrets(trigger: &Json, defs: &[InputDef], given: &Json, stored: &Js
         .filter(|(_, text)| !text.is_empty())
         .collect();
     let value = Value::from_json(trigger);
-    if masks.is_empty() { value } else { hide(&hide_whole(&value, &masks), &masks) }
+    if masks.is_empty() { value } else { Masker::of_texts(&masks).hide(&hide_whole(&value, &masks)) }
 }
 
 fn hide_whole(value: &Value, masks: &[Mask]) -> Value {

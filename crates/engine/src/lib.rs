@@ -12,6 +12,7 @@ mod evaluate;
 pub mod flows;
 mod handle;
 mod inputs;
+mod masking;
 mod memory;
 pub mod ports;
 mod scope;

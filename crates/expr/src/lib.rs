@@ -37,6 +37,7 @@ pub use catalog::{is_known_filter, is_known_function, suggest_filter, suggest_fu
 pub use functions::is_built_function;
 pub use references::References;
 pub use render::{render, render_json, render_typed};
+pub use taint::texts_in_sealed;
 pub use template::{SyntaxError, Template};
 pub use value::{Part, SecretRef, Tainted, Value};
 

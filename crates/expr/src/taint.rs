@@ -35,6 +35,24 @@ fn unseal(plain: &str) -> Value {
     }
 }
 
+/// The texts inside what a seal held: one for a text, every text of it for a list or a map.
+pub fn texts_in_sealed(plain: &str) -> Vec<String> {
+    fn collect(json: &serde_json::Value, out: &mut Vec<String>) {
+        match json {
+            serde_json::Value::String(text) => out.push(text.clone()),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, out)),
+            serde_json::Value::Object(entries) => entries.values().for_each(|item| collect(item, out)),
+            serde_json::Value::Number(number) => out.push(number.to_string()),
+            serde_json::Value::Null | serde_json::Value::Bool(_) => {}
+        }
+    }
+    let Some(json) = plain.strip_prefix(JSON_MARK) else { return vec![plain.to_owned()] };
+    let Ok(json) = serde_json::from_str(json) else { return vec![json.to_owned()] };
+    let mut out = Vec::new();
+    collect(&json, &mut out);
+    out
+}
+
 /// A copy with every hole filled. Only ever held while one operator computes.
 pub(crate) fn reveal(value: &Value, scope: &dyn Scope) -> Result<Value, EvalError> {
     Ok(match value {

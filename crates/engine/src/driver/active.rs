@@ -2,20 +2,17 @@
 
 use super::{Born, FUSE_BYTES_MAX, FUSE_EVENTS_MAX, Ticket, weight};
 use crate::flows::{Flows, LoadedFlow};
+use crate::masking::Mask;
 use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
 use semel_core::run::{
     By, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work, decode_events,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
-use semel_expr::Part;
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
 use semel_tasks::LogLine;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-
-/// A secret part of a request, and the text it was filled with.
-pub type Mask = (Part, String);
 
 /// Where an input came from, so that its end can be told.
 #[derive(Clone, Copy, Debug)]

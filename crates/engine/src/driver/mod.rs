@@ -22,9 +22,7 @@ use crate::api::{Control, ControlError, RunChange};
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::scope::{ExprScope, RunScope, Services};
-pub(crate) use active::Mask;
 use active::{Active, Origin, Queued};
-pub(crate) use outcome::hide;
 use outcome::translate;
 use semel_core::limits::Limits;
 use semel_core::run::{Action, By, EndStatus, Event, Input, Payload, RunState, StepKey, VerdictKind, decide};
@@ -305,7 +303,8 @@ impl Driver {
     fn performed(&mut self, run: RunId, step: StepKey, send: u32, outcome: Outcome, now: Millis) {
         let Some(active) = self.runs.get_mut(&run) else { return };
         let masks = active.performing.remove(&(step.clone(), send)).unwrap_or_default();
-        let outcome = translate(outcome, &masks);
+        let seal = |text: &str| self.services.secrets.seal(&active.workspace, text).ok();
+        let outcome = translate(outcome, &masks, &seal);
         active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
         self.advance(run, now);
     }

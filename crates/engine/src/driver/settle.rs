@@ -1,8 +1,9 @@
 //! What the answer to a commit leads to.
 
-use super::active::{Active, Mask, Queued};
+use super::active::{Active, Queued};
 use super::{Driver, Out};
 use crate::api::{ControlError, RunChange};
+use crate::masking::Mask;
 use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work};
 use semel_core::{Millis, RunId};
 use semel_expr::{Part, Value};

@@ -1,6 +1,7 @@
 //! What the tests stand on: the server process, the bank it calls, and bounded waiting.
 
 mod bank;
+pub mod canary;
 mod client;
 mod server;
 
@@ -45,8 +46,11 @@ pub fn quick(id: &str) -> String {
     flow(id, "tasks:\n  - {id: say, type: log.Log, message: hello}\n")
 }
 
-/// A flow with one POST to `url`; `more` are further fields of the task, one per line.
+/// A flow with one POST to `url`; `more` are further fields of the task, one per line. Each call carries the server's
+/// canary, so that every test of a call is also a test of secrets.
 pub fn post(id: &str, url: &str, more: &str) -> String {
+    let canary = format!("headers: {{X-Canary: \"{{{{ secret('{}') }}}}\"}}", canary::NAME);
+    let more = if more.contains("headers:") { more.to_owned() } else { format!("{more}\n{canary}") };
     let more: String = more.lines().map(|line| format!("    {line}\n")).collect();
     flow(
         id,

@@ -1,5 +1,6 @@
 //! The server as a process, to be killed and started again.
 
+use super::canary;
 use super::client::{Answer, Api};
 use super::{PATIENCE, eventually};
 use serde_json::{Value as Json, json};
@@ -31,6 +32,7 @@ pub struct Server {
     api: Api,
     directory: TempDir,
     options: Options,
+    canary: String,
 }
 
 impl Deref for Server {
@@ -71,7 +73,7 @@ impl Server {
 
     pub async fn with(options: Options) -> Server {
         let directory = TempDir::new().expect("a directory");
-        let mut server = Server { child: None, api: Api::new(""), directory, options };
+        let mut server = Server { child: None, api: Api::new(""), directory, options, canary: canary::fresh() };
         server.spawn().await;
         server
     }
@@ -83,6 +85,8 @@ impl Server {
             command.env_remove(name);
         }
         command.current_dir(self.directory.path()).stdin(Stdio::null()).env("NO_COLOR", "1");
+        let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &self.canary);
+        command.env(format!("SECRET_{}", canary::NAME), encoded);
         command.envs(self.options.environment.iter().cloned());
         command
     }
@@ -129,6 +133,24 @@ impl Server {
     pub fn logs(&self) -> String {
         let read = |name: &str| std::fs::read_to_string(self.path(name)).unwrap_or_default();
         format!("{}{}", read("stdout.log"), read("stderr.log"))
+    }
+
+    /// Every place where the server has left one of these secrets: its output, its answers, its files. The canary is
+    /// looked for when the server is dropped; this is for secrets that a test made itself.
+    pub fn leaks(&self, secrets: &[&str]) -> Vec<String> {
+        let mut found = canary::found_in("answers", self.heard().as_bytes(), secrets);
+        found.extend(canary::found_below(self.directory.path(), &[], secrets));
+        found
+    }
+
+    /// The canary and, where there is one, the first token, which only its own file may hold.
+    fn canary_leaks(&self) -> Vec<String> {
+        let mut found = self.leaks(&[&self.canary]);
+        let token = std::fs::read_to_string(self.path("data/admin.token")).unwrap_or_default();
+        if let Some(secret) = token.trim().splitn(3, '_').nth(2) {
+            found.extend(canary::found_below(self.directory.path(), &["admin.token"], &[secret]));
+        }
+        found
     }
 
     pub fn pid(&self) -> u32 {
@@ -279,6 +301,9 @@ impl Drop for Server {
             let logs = self.logs();
             let lines: Vec<&str> = logs.lines().collect();
             eprintln!("the server's last lines:\n{}", lines[lines.len().saturating_sub(20)..].join("\n"));
+            return;
         }
+        let leaks = self.canary_leaks();
+        assert!(leaks.is_empty(), "secrets got out: {leaks:#?}");
     }
 }
