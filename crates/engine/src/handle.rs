@@ -5,10 +5,11 @@ use crate::api::*;
 use crate::driver::{Born, Driver, Happened};
 use crate::flows::{Flows, LoadedFlow};
 use crate::memory::Memory;
-use crate::ports::{Clock, Entropy, Performer};
+use crate::ports::{Aside, Clock, Entropy, Performer};
 use crate::scope::{ExprScope, Services};
 use crate::secrets::{MasterKey, Secrets};
 use crate::shell::{Fatal, Message, Shell, Waiters};
+use crate::system::TokioAside;
 use parking_lot::Mutex;
 use semel_core::ir::{Catalog, TaskKind, TriggerKind};
 use semel_core::limits::Limits;
@@ -99,6 +100,22 @@ impl Engine {
     /// Builds the engine and starts its driver thread, which first recovers active runs. Must be
     /// called inside a tokio runtime: effects run on it.
     pub fn start(parts: Parts) -> Arc<Engine> {
+        let (engine, shell) = Engine::build(parts, Arc::new(TokioAside(tokio::runtime::Handle::current())));
+        let told = engine.fatal.clone();
+        let spawned = std::thread::Builder::new().name("semel-driver".to_owned()).spawn(move || {
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shell.run())).is_err() {
+                let why = "the driver stopped on a broken invariant (panic)".to_owned();
+                told.lock().get_or_insert(StoreError::Poisoned(why));
+            }
+        });
+        if let Err(error) = spawned {
+            *engine.fatal.lock() = Some(StoreError::Poisoned(format!("the driver thread does not start: {error}")));
+        }
+        engine
+    }
+
+    /// The engine and the driver's side of it, which somebody must run.
+    pub(crate) fn build(parts: Parts, aside: Arc<dyn Aside>) -> (Arc<Engine>, Shell) {
         let envs = parts
             .environment
             .iter()
@@ -122,7 +139,7 @@ impl Engine {
             driver: Driver::new(services.clone(), flows.clone(), parts.limits.clone()),
             store: parts.store,
             performer: parts.performer,
-            runtime: tokio::runtime::Handle::current(),
+            aside,
             inbox,
             sender: sender.clone(),
             changes: changes.clone(),
@@ -134,17 +151,7 @@ impl Engine {
             stopping: None,
             fatal: fatal.clone(),
         };
-        let told = fatal.clone();
-        let spawned = std::thread::Builder::new().name("semel-driver".to_owned()).spawn(move || {
-            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shell.run())).is_err() {
-                let why = "the driver stopped on a broken invariant (panic)".to_owned();
-                told.lock().get_or_insert(StoreError::Poisoned(why));
-            }
-        });
-        if let Err(error) = spawned {
-            *fatal.lock() = Some(StoreError::Poisoned(format!("the driver thread does not start: {error}")));
-        }
-        Arc::new(Engine {
+        let engine = Arc::new(Engine {
             services,
             flows,
             catalog: parts.catalog,
@@ -156,7 +163,8 @@ impl Engine {
             admitting: Arc::default(),
             logged: Mutex::default(),
             fatal,
-        })
+        });
+        (engine, shell)
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {

@@ -18,6 +18,8 @@ pub mod ports;
 mod scope;
 pub mod secrets;
 mod shell;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod system;
 #[cfg(test)]
 mod tests;

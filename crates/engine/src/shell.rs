@@ -5,7 +5,7 @@
 
 use crate::api::{Control, ControlError, RunChange};
 use crate::driver::{Driver, Happened, Out, Ticket};
-use crate::ports::Performer;
+use crate::ports::{Aside, Performer};
 use parking_lot::Mutex;
 use semel_core::run::{By, Status};
 use semel_core::{Millis, RunId, WorkspaceId};
@@ -47,7 +47,7 @@ pub struct Shell {
     pub driver: Driver,
     pub store: Arc<dyn Store>,
     pub performer: Arc<dyn Performer>,
-    pub runtime: tokio::runtime::Handle,
+    pub aside: Arc<dyn Aside>,
     pub inbox: Receiver<Message>,
     pub sender: Sender<Message>,
     pub changes: broadcast::Sender<RunChange>,
@@ -70,28 +70,35 @@ impl Shell {
         self.recover();
         self.ready.store(true, Ordering::SeqCst);
         loop {
-            let now = self.store.now();
-            let wait = self.next_timer.since(now).clamp(0, POLL_MS);
+            let wait = self.next_timer.since(self.store.now()).clamp(0, POLL_MS);
             match self.inbox.recv_timeout(Duration::from_millis(wait as u64)) {
                 Ok(message) => self.handle(message),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if self.stopping.is_none() && self.store.now() >= self.next_timer {
-                self.fire_timers();
-            }
-            if self.stopping.is_some() && self.driver.in_flight() == 0 {
-                if let Some(done) = self.stopping.take() {
-                    // Whoever asked may have given up waiting.
-                    let _ = done.send(());
-                }
+            if self.look_around() {
                 return;
             }
         }
     }
 
+    /// What is to be seen to after each message; true when a stop has settled.
+    pub fn look_around(&mut self) -> bool {
+        if self.stopping.is_none() && self.store.now() >= self.next_timer {
+            self.fire_timers();
+        }
+        if self.stopping.is_none() || self.driver.in_flight() > 0 {
+            return false;
+        }
+        if let Some(done) = self.stopping.take() {
+            // Whoever asked may have given up waiting.
+            let _ = done.send(());
+        }
+        true
+    }
+
     /// Active runs go on; dormant ones stay where they are.
-    fn recover(&mut self) {
+    pub fn recover(&mut self) {
         let mut after = None;
         let mut count = 0_usize;
         loop {
@@ -118,7 +125,7 @@ impl Shell {
         self.next_timer = Millis(0);
     }
 
-    fn handle(&mut self, message: Message) {
+    pub fn handle(&mut self, message: Message) {
         match message {
             Message::Happened(happened) => self.feed(happened),
             Message::TimerAt(due) => self.next_timer = self.next_timer.min(due),
@@ -156,28 +163,29 @@ impl Shell {
             Out::Commit { no, commit } => submit(&self.store, &self.sender, no, commit),
             Out::CommitLater { no, commit } => {
                 let (store, sender) = (self.store.clone(), self.sender.clone());
-                self.runtime.spawn(async move {
-                    tokio::time::sleep(RETRY_LATER).await;
+                let wait = self.aside.sleep(RETRY_LATER);
+                self.aside.run(Box::pin(async move {
+                    wait.await;
                     submit(&store, &sender, no, commit);
-                });
+                }));
             }
             Out::Again(happened) => {
-                let sender = self.sender.clone();
-                self.runtime.spawn(async move {
-                    tokio::time::sleep(RETRY_LATER).await;
+                let (sender, wait) = (self.sender.clone(), self.aside.sleep(RETRY_LATER));
+                self.aside.run(Box::pin(async move {
+                    wait.await;
                     // The receiver is gone only when the process stops; the store still has it all.
                     let _ = sender.send(Message::Happened(happened));
-                });
+                }));
             }
             Out::Perform { run, step, send, request } => {
                 let (performer, sender) = (self.performer.clone(), self.sender.clone());
-                self.runtime.spawn(async move {
+                self.aside.run(Box::pin(async move {
                     failpoint::hit("effect.sending");
                     let outcome = performer.perform(*request).await;
                     failpoint::hit("effect.answered");
                     // The receiver is gone only when the process stops; the intent stays open then.
                     let _ = sender.send(Message::Happened(Happened::Performed { run, step, send, outcome }));
-                });
+                }));
             }
             Out::Answer { ticket, answer } => {
                 if let Some(reply) = self.tickets.remove(&ticket) {

@@ -1,10 +1,11 @@
 //! The real ports: the machine's clock and random source, and the real performer.
 
-use crate::ports::{Clock, Entropy, Performer};
+use crate::ports::{Aside, Clock, Entropy, Errand, Performer};
 use semel_core::{Millis, RunId};
 use semel_tasks::{Outcome, Request};
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 pub struct SystemClock;
 
@@ -34,5 +35,18 @@ impl Performer for RealPerformer {
     fn perform(&self, request: Request) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
         let performer = self.0.clone();
         Box::pin(async move { performer.perform(request).await })
+    }
+}
+
+/// Errands are tasks of a tokio runtime.
+pub struct TokioAside(pub tokio::runtime::Handle);
+
+impl Aside for TokioAside {
+    fn run(&self, errand: Errand) {
+        self.0.spawn(errand);
+    }
+
+    fn sleep(&self, time: Duration) -> Errand {
+        Box::pin(tokio::time::sleep(time))
     }
 }
