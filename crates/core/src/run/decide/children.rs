@@ -20,11 +20,23 @@ impl Machine<'_> {
     }
 
     pub(super) fn child_ended(&mut self, run: RunId, status: EndStatus, outputs: Payload, doubts: u32) {
-        let waiting = self.state.steps.iter().find_map(|(key, step)| match step.work {
-            Work::Child { run: Some(child), .. } if child == run => Some(key.clone()),
-            _ => None,
-        });
-        let Some(key) = waiting else { return self.doubts_below(run, doubts) };
+        // Several steps may have asked for one event: its run ends for all of them.
+        let waiting: Vec<StepKey> = self
+            .state
+            .steps
+            .iter()
+            .filter(|(_, step)| matches!(step.work, Work::Child { run: Some(child), .. } if child == run))
+            .map(|(key, _)| key.clone())
+            .collect();
+        if waiting.is_empty() {
+            return self.doubts_below(run, doubts);
+        }
+        for key in waiting {
+            self.child_ended_for(&key, run, status, outputs.clone(), doubts);
+        }
+    }
+
+    fn child_ended_for(&mut self, key: &StepKey, run: RunId, status: EndStatus, outputs: Payload, doubts: u32) {
         self.emit(Event::ChildEnded { step: key.clone(), run, status, outputs: outputs.clone(), doubts });
         let transmit = match self.flow.task(key.task_id()).map(|t| &t.kind) {
             Some(TaskKind::Subflow(spec)) => spec.transmit_failed,
@@ -32,14 +44,14 @@ impl Machine<'_> {
         };
         let failure = |word: &str| Failure::new("subflow_failed", format!("sub-run {run} {word}"));
         match status {
-            EndStatus::Completed => self.end_step(&key, StepOutcome::Success, Some(outputs), None),
-            _ if self.state.cancelling => self.end_step(&key, StepOutcome::Cancelled, None, None),
+            EndStatus::Completed => self.end_step(key, StepOutcome::Success, Some(outputs), None),
+            _ if self.state.cancelling => self.end_step(key, StepOutcome::Cancelled, None, None),
             EndStatus::Failed | EndStatus::Cancelled if !transmit => {
-                self.end_step(&key, StepOutcome::Warning, Some(outputs), None);
+                self.end_step(key, StepOutcome::Warning, Some(outputs), None);
             }
-            EndStatus::Failed => self.end_step(&key, StepOutcome::Failed, Some(outputs), Some(failure("failed"))),
+            EndStatus::Failed => self.end_step(key, StepOutcome::Failed, Some(outputs), Some(failure("failed"))),
             EndStatus::Cancelled => {
-                self.end_step(&key, StepOutcome::Failed, Some(outputs), Some(failure("was cancelled")))
+                self.end_step(key, StepOutcome::Failed, Some(outputs), Some(failure("was cancelled")))
             }
         }
     }

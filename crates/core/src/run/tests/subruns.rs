@@ -37,6 +37,16 @@ scenarios! {
         assert_eq!(world.state.phase, Phase::Finishing);
     }
 
+    fn one_sub_run_ends_every_step_that_waits_for_it() {
+        let mut world = World::of(vec![parallel("all", 0, vec![subflow("a"), subflow("b")]), inline("last")]).start();
+        world.answer_all();
+        // One explicit key: the admission of the second attached to the run of the first.
+        world.store_writes(&[Event::ChildStarted { step: key("all/b"), run: child_id(1) }]);
+        world.child_ends(1, EndStatus::Completed, 0);
+        world.finish();
+        world.assert_ends(&["all/a:success", "all/b:success", "all:success", "last:success"]);
+    }
+
     fn a_failed_or_cancelled_sub_run_fails_the_step_or_warns() {
         for status in [EndStatus::Failed, EndStatus::Cancelled] {
             let mut world = waiting(subflow("a"));
