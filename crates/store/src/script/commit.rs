@@ -231,7 +231,9 @@ fn admit_child(
             Event::OpDone { step: step.clone(), ok: false, at: tx.now(), output: None, failure: Some(failure) }
         }
         (Some(child), _) => {
-            let own = child.parent.as_ref().is_some_and(|p| p.run == run.id);
+            // A child of ours tells us of its end by itself, unless the step that started it did not wait.
+            let waits = request.parent.as_ref().is_some_and(|p| p.waits);
+            let told = child.parent.as_ref().is_some_and(|p| p.run == run.id && (p.waits || !waits));
             if let Some(status) = ended(child.status) {
                 // It ended before we came: hear of it by the same way as of any end.
                 let outputs = tx.run_values(&run.workspace, child.id)?.outputs.unwrap_or(Json::Null);
@@ -239,7 +241,7 @@ fn admit_child(
                 tx.push_inbox(&run.workspace, run.id, &message)?;
                 run.active = true;
                 out.wake.push(run.id);
-            } else if !own {
+            } else if !told {
                 let hash = watch_hash(child.id);
                 if !lanes::line(tx, &run.workspace, hash)?.contains(&run.id) {
                     lanes::wait(tx, &run.workspace, hash, run.id)?;
