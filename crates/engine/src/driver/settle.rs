@@ -119,7 +119,7 @@ impl Driver {
             self.out.push(Out::Answer { ticket, answer: Ok(()) });
         }
         for (step, send) in pending.performs {
-            self.perform(active, step, send);
+            self.perform(active, step, send, now);
         }
         if commit.settle != Settle::Unchanged || !commit.events.is_empty() {
             self.out.push(Out::Changed(RunChange {
@@ -145,7 +145,7 @@ impl Driver {
     }
 
     /// Builds the request of a durable intent; secrets are filled in here and nowhere else.
-    fn perform(&mut self, active: &mut Active, step: StepKey, send: u32) {
+    fn perform(&mut self, active: &mut Active, step: StepKey, send: u32, now: Millis) {
         let Some(task) = active.flow.index.task(step.task_id()) else { return };
         let Some(row) = active.memory.effects.get(&step) else { return };
         let stored = active.memory.requests.get(&step).cloned().unwrap_or(Json::Null);
@@ -159,6 +159,13 @@ impl Driver {
             Some(Work::Sending(sending)) => sending.timeout_ms.max(1) as u64,
             _ => return,
         };
+        if row.safe_until.is_some_and(|until| now >= until) {
+            // The commit took longer than the far side remembers the key. Nothing left this time;
+            // what an earlier send of the same key did is not known any more.
+            let failure = Failure::new("too_late", "the time in which the request was safe to send was over");
+            let outcome = if send == 1 { Performed::FailedClean { failure } } else { Performed::Lost { failure } };
+            return active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
+        }
         match filled {
             Err(message) => {
                 let outcome = Performed::FailedClean { failure: Failure::new("secret_unavailable", message) };

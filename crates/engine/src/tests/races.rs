@@ -46,6 +46,42 @@ fn a_replaced_sub_run_tells_its_parent() {
 }
 
 #[test]
+fn steps_that_name_one_event_all_hear_of_its_end() {
+    let mut world = World::new();
+    sleeper(&world, "child", "");
+    let step = |id: &str, wait: bool| {
+        format!("{{id: {id}, type: flow.Subflow, namespace: n, flowId: child, wait: {wait}, idempotencyKey: one}}")
+    };
+    let push = |id: &str, tasks: String| world.push(&format!("{{id: {id}, namespace: n, tasks: [{tasks}]}}"));
+    // The first does not wait for the run it starts; the second waits for the same one.
+    push("later", format!("{}, {}", step("a", false), step("b", true)));
+    push("beside", format!("{{id: both, type: flow.Parallel, tasks: [{}, {}]}}", step("c", true), step("d", true)));
+    for flow in ["later", "beside"] {
+        let run = start(&mut world, flow);
+        assert!(!world.status(run).is_ended(), "{flow}");
+        world.run_down();
+        assert_eq!(world.status(run), Status::Completed, "{flow}");
+        world.pass(40 * 86_400_000);
+    }
+    assert_eq!(world.rows("lanes"), Vec::<Json>::new(), "nobody watches any more");
+}
+
+#[test]
+fn a_key_whose_time_is_over_before_the_send_is_not_sent() {
+    let mut world = World::new();
+    world.push(
+        "{id: f, namespace: n, tasks: [{id: post, type: http.Request, method: POST, uri: 'http://x/keyed', effect: {class: keyed, window: PT2S}}]}",
+    );
+    let run = world.admit("f", Some("k"), json!({})).run.unwrap().id;
+    // Its first step is decided; the commit takes longer than the far side remembers the key.
+    world.step(1);
+    world.pass(3_000);
+    world.run_down();
+    assert_eq!((world.calls_to("keyed"), world.status(run)), (0, Status::Failed));
+    assert_eq!(world.failure(run)["code"], "too_late");
+}
+
+#[test]
 fn a_replaced_tree_frees_the_lanes_of_its_children() {
     let mut world = World::new();
     sleeper(&world, "child", "lane: {busy: queue},");
