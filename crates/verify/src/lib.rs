@@ -2,3 +2,4 @@
 
 pub mod fuzz;
 pub mod kill;
+pub mod sim;

@@ -1,0 +1,152 @@
+//! What clients were told, against what is there.
+
+use super::super::model::{Model, spell};
+use super::Facts;
+use semel_core::admission::Decision;
+use semel_core::run::Status;
+use semel_core::{Door, RunId};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub fn check(facts: &mut Facts<'_>) {
+    acknowledged(facts);
+    phantoms(facts);
+    replays(facts);
+    decisions(facts);
+}
+
+/// R2: a run that a client was told of is there, with that client's flow.
+fn acknowledged(facts: &mut Facts<'_>) {
+    let deleted = facts.world.hub.model.lock().deleted.clone();
+    let answers = facts.world.answers.clone();
+    for answer in &answers {
+        let Some(run) = answer.run.filter(|run| !deleted.contains(run)) else { continue };
+        let Some(stored) = facts.runs.get(&run) else {
+            facts.broken("R2", format!("client {} was told of run {run}, and it is gone", answer.caller));
+            continue;
+        };
+        let flow = Model::flow_name(&facts.world.script.flows[answer.flow]);
+        let own = matches!(
+            answer.decision,
+            Decision::Start | Decision::Queue | Decision::Replace | Decision::Coalesce | Decision::Deliver
+        );
+        if stored.row.workspace != answer.workspace || (own && stored.row.flow.to_string() != flow) {
+            facts.broken("R12", format!("client {} was told of run {run} of another flow or workspace", answer.caller));
+        }
+    }
+}
+
+/// R3: every run comes from something that was sent, with what was sent.
+fn phantoms(facts: &mut Facts<'_>) {
+    let mut sent: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut below: BTreeSet<(String, String)> = BTreeSet::new();
+    for incoming in facts.world.hub.model.lock().callers.values() {
+        sent.insert((incoming.workspace.0.clone(), incoming.payload.clone()));
+        // A sub-run that coalesced brings its parent's inputs.
+        let inputs = incoming.payload.split_once('|').map_or("", |(_, inputs)| inputs);
+        below.insert((incoming.workspace.0.clone(), inputs.to_owned()));
+    }
+    let mut lost = Vec::new();
+    for stored in facts.runs.values() {
+        let Some(inputs) = stored.inputs() else { continue };
+        let row = &stored.row;
+        let payload = spell(&row.flow.to_string(), &inputs);
+        match row.door {
+            Door::Schedule => {}
+            Door::Subflow => {
+                let parent = row.parent.as_ref().and_then(|p| facts.runs.get(&p.run));
+                if let Some(theirs) = parent.and_then(|p| p.inputs())
+                    && spell("", &theirs) != spell("", &inputs)
+                {
+                    lost.push(format!("sub-run {} runs with {inputs}, its parent with {theirs}", row.id));
+                }
+            }
+            _ if sent.contains(&(row.workspace.0.clone(), payload.clone())) => {}
+            _ if row.lane.is_some()
+                && below
+                    .contains(&(row.workspace.0.clone(), payload[payload.find('|').unwrap_or(0) + 1..].to_owned())) => {
+            }
+            _ => lost.push(format!("run {} has inputs {inputs} that nobody sent there", row.id)),
+        }
+        if row.status == Status::Completed
+            && let Some(outputs) = &stored.values.outputs
+        {
+            let variant = facts.world.spec_of(row).map_or(0, |f| f.variant);
+            if outputs["who"] != inputs["id"]
+                || outputs["n"] != inputs["n"]
+                || outputs["variant"] != Json::from(variant)
+            {
+                lost.push(format!("run {} gave {outputs} for {inputs} and variant {variant}", row.id));
+            }
+        } else if row.status == Status::Completed && !row.erased {
+            lost.push(format!("run {} completed without outputs", row.id));
+        }
+    }
+    for text in lost {
+        facts.broken("R3", text);
+    }
+}
+
+/// I4: a replay shows the same as the replay before it, as long as the run was not reopened.
+fn replays(facts: &mut Facts<'_>) {
+    let mut first: BTreeMap<(RunId, u32), (Status, Option<Json>)> = BTreeMap::new();
+    let mut differ = Vec::new();
+    for answer in &facts.world.answers {
+        let (Some(run), Some((generation, status, outputs))) = (answer.run, answer.shown.clone()) else { continue };
+        if !status.is_ended() {
+            differ.push(format!("client {} was replayed run {run}, which was {status:?}", answer.caller));
+        }
+        let seen = first.entry((run, generation)).or_insert((status, outputs.clone()));
+        if outputs.is_some() && seen.1.is_some() && *seen != (status, outputs) {
+            differ.push(format!("client {} was replayed run {run} with other outputs than before", answer.caller));
+        }
+    }
+    for text in differ {
+        facts.broken("I4", text);
+    }
+}
+
+/// I2, I17: one row per occurrence, one admitting row per run, and no row that nobody caused.
+fn decisions(facts: &mut Facts<'_>) {
+    let rows = facts.dump["decisions"].as_array().cloned().unwrap_or_default();
+    let mut creating: BTreeMap<String, u32> = BTreeMap::new();
+    let mut callers: BTreeMap<String, String> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        let (decision, reason, run, caller) = (text("decision"), text("reason"), text("run"), text("caller"));
+        let creates = ["start", "queue", "replace"].contains(&decision.as_str()) || reason == "coalesce_pending";
+        if creates {
+            *creating.entry(run).or_insert(0) += 1;
+        }
+        if caller.starts_with("client ") {
+            if !facts.world.hub.model.lock().callers.contains_key(&caller) {
+                wrong.push(format!("a decision for {caller}, who never sent anything"));
+            }
+            if callers.insert(caller.clone(), decision).is_some() {
+                wrong.push(format!("two decisions for {caller}"));
+            }
+        }
+    }
+    for (run, stored) in &facts.runs {
+        let count = creating.get(&run.to_string()).copied().unwrap_or(0);
+        if count != 1 {
+            wrong.push(format!("run {run} of {} has {count} admitting decisions", stored.row.flow));
+        }
+    }
+    for answer in &facts.world.answers {
+        let caller = format!("client {}", answer.caller);
+        match callers.get(&caller) {
+            Some(decision) if decision != answer.decision.word() => {
+                wrong.push(format!("{caller} was told {}, the log says {decision}", answer.decision.word()));
+            }
+            None if !answer.decision.is_read_only() => {
+                wrong.push(format!("the decision for {caller} is not in the log"))
+            }
+            _ => {}
+        }
+    }
+    for text in wrong {
+        facts.broken("I17", text);
+    }
+}

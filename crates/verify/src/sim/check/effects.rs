@@ -1,0 +1,154 @@
+//! What receivers saw, against what was allowed.
+
+use super::super::flows::Class;
+use super::Facts;
+use semel_core::ir::EffectClass;
+use semel_core::run::{Event, VerdictKind};
+use semel_store::EffectState;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub fn check(facts: &mut Facts<'_>) {
+    let mut wrong: Vec<(&'static str, String)> = Vec::new();
+    // By step id: its place, the keys its intents named, how often a person spoke, how long it was safe.
+    let mut verdicts: BTreeMap<String, u32> = BTreeMap::new();
+    let mut done_by_hand: BTreeSet<String> = BTreeSet::new();
+    let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut safe: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    let mut erased: BTreeSet<String> = BTreeSet::new();
+    for stored in facts.runs.values() {
+        for row in &stored.effects {
+            let id = row.step_id.hex();
+            keys.entry(id.clone()).or_default().insert(row.out_key.clone());
+            if stored.row.erased {
+                erased.insert(id.clone());
+            }
+            for entry in &stored.entries {
+                match &entry.event {
+                    Event::Verdict { step, verdict, .. } if *step == row.step => {
+                        if *verdict == VerdictKind::Done {
+                            done_by_hand.insert(id.clone());
+                        } else {
+                            *verdicts.entry(id.clone()).or_insert(0) += 1;
+                        }
+                    }
+                    Event::Intent { step, out_key, safe_until, .. } if *step == row.step => {
+                        keys.entry(id.clone()).or_default().insert(out_key.clone());
+                        safe.entry(id.clone()).or_default().extend(safe_until.map(|m| m.0));
+                    }
+                    _ => {}
+                }
+            }
+            match row.state {
+                // A read that was in flight when its run was cancelled: nobody needs to know.
+                EffectState::Intent if matches!(row.class, EffectClass::Read | EffectClass::Repeatable) => {}
+                // A person asked for a repeat at a handler of a run that had ended: it has its answer.
+                EffectState::InDoubt if verdicts.contains_key(&id) => {}
+                EffectState::Intent | EffectState::InDoubt => {
+                    wrong.push(("R9", format!("run {} ended with step {} {:?}", row.run, row.step, row.state)));
+                }
+                EffectState::Done | EffectState::FailedClean => {}
+            }
+        }
+    }
+    let seen = &facts.world.outside.seen;
+    let mut by_step: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut by_key: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (index, call) in seen.iter().enumerate() {
+        by_step.entry(&call.step_id).or_default().push(index);
+        if let Some(key) = &call.key {
+            by_key.entry((&call.host, key)).or_default().push(index);
+        }
+        if let Some(known) = keys.get(&call.step_id)
+            && let Some(key) = &call.key
+            && !known.contains(key)
+        {
+            wrong.push(("R7", format!("call {index} to {} carried key {key}, which no intent names", call.uri)));
+        }
+        if call.class != Class::Read && call.key.is_none() {
+            wrong.push(("R7", format!("call {index} to {} carried no key", call.uri)));
+        }
+        let run = call.run.parse().ok().and_then(|run| facts.runs.get(&run));
+        if let Some(stored) = run
+            && let Some(flow) = facts.world.spec_of(&stored.row)
+            && flow.variant != call.variant
+        {
+            wrong.push(("R10", format!("run {} follows text {} and called {}", call.run, flow.variant, call.uri)));
+        }
+        if call.class == Class::Keyed
+            && let Some(until) = safe.get(&call.step_id).and_then(|s| s.iter().max())
+            && call.left >= *until
+        {
+            wrong.push(("I10", format!("call {index} to {} left {} ms too late", call.uri, call.left - until)));
+        }
+    }
+    for (step, calls) in &by_step {
+        let uris: BTreeSet<&str> = calls.iter().map(|i| seen[*i].uri.as_str()).collect();
+        if uris.len() > 1 {
+            wrong.push(("R7", format!("one step id, several effects: {uris:?}")));
+        }
+        let bodies: BTreeSet<&str> = calls.iter().map(|i| seen[*i].body.as_str()).collect();
+        if bodies.len() > 1 {
+            wrong.push(("I7", format!("one effect, several requests: {bodies:?}")));
+        }
+        if seen[calls[0]].class != Class::Naked {
+            continue;
+        }
+        // I9: sent again only after a failure that was answered, or a person's word.
+        let failures = calls.iter().filter(|i| seen[**i].answered_failure).count();
+        let allowed = 1 + failures + verdicts.get(*step).copied().unwrap_or(0) as usize;
+        if calls.len() > allowed {
+            let text = format!("naked {} was sent {} times, {allowed} allowed", seen[calls[0]].uri, calls.len());
+            wrong.push(("R7", text));
+        }
+    }
+    for ((host, key), calls) in &by_key {
+        let uris: BTreeSet<&str> = calls.iter().map(|i| seen[*i].uri.as_str()).collect();
+        if uris.len() > 1 {
+            wrong.push(("R7", format!("key {key} was sent for several effects: {uris:?}")));
+        }
+        // A key of the author's own is the same again when a person has the step done again.
+        let reopened = |run: &str| {
+            let stored = run.parse().ok().and_then(|run| facts.runs.get(&run));
+            stored.is_none_or(|s| {
+                s.entries.iter().any(|e| matches!(e.event, Event::Replayed { .. } | Event::Restarted { .. }))
+            })
+        };
+        let asked = calls
+            .iter()
+            .any(|i| verdicts.contains_key(&seen[*i].step_id) || (seen[*i].step_id != *key && reopened(&seen[*i].run)));
+        let applied = calls.iter().filter(|i| seen[**i].applied).count();
+        let keyed = seen[calls[0]].class == Class::Keyed;
+        if (*host == "dedupe" || *host == "forgets") && keyed && applied > 1 && !asked {
+            wrong.push(("R7", format!("key {key} was applied {applied} times at {host}")));
+        }
+    }
+    // Applied once per effect, whatever keys were used.
+    let mut applied: BTreeMap<&str, u32> = BTreeMap::new();
+    for call in seen.iter().filter(|c| c.applied && c.host == "dedupe" && c.class == Class::Keyed) {
+        *applied.entry(&call.uri).or_insert(0) += 1;
+    }
+    for (uri, count) in applied {
+        let run = uri.split('/').nth(6).unwrap_or_default();
+        let Some(stored) = run.parse().ok().and_then(|run| facts.runs.get(&run)) else { continue };
+        let again = stored
+            .entries
+            .iter()
+            .filter(|e| matches!(e.event, Event::Replayed { .. } | Event::Restarted { .. } | Event::Verdict { .. }));
+        if count > 1 + again.count() as u32 {
+            wrong.push(("R7", format!("{uri} was applied {count} times")));
+        }
+    }
+    // A step is called done because its far side said so, or a person did.
+    for stored in facts.runs.values().filter(|s| !s.row.erased) {
+        for row in stored.effects.iter().filter(|r| r.state == EffectState::Done) {
+            let id = row.step_id.hex();
+            let answered = by_step.get(id.as_str()).is_some_and(|calls| calls.iter().any(|i| seen[*i].answered_done));
+            if !answered && !done_by_hand.contains(&id) {
+                wrong.push(("R6", format!("step {} of run {} is done, and nobody said so", row.step, row.run)));
+            }
+        }
+    }
+    for (id, text) in wrong {
+        facts.broken(id, text);
+    }
+}

@@ -1,0 +1,682 @@
+//! The oracle of admissions: what each occurrence must come to, known from what was sent, from
+//! what was answered before, and from how the runs stand; never from claims, lanes or the rules
+//! of the code under test.
+
+use super::flows::{BusySpec, Flow, Payload, WindowSpec};
+use super::policy::{self, Known, Rules, TOMBSTONE};
+use semel_core::admission::{Decision, split_hash};
+use semel_core::run::Status;
+use semel_core::{Door, Hash16, Millis, RunId, WorkspaceId};
+use semel_store::{
+    AdmitRequest, AdmitResult, CommitResult, DecisionRow, Done, OpKind, Refusal, RunCommit, RunRow, Store, Work,
+};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A promise that was broken: which, and how it showed.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    pub id: &'static str,
+    pub text: String,
+}
+
+/// The identity of an event key.
+pub type EventId = (String, String, String, Option<String>);
+pub type LaneId = (String, String, String);
+
+/// What is known of an occurrence before it is decided.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    pub workspace: WorkspaceId,
+    pub flow: usize,
+    pub event: Option<(String, String)>,
+    pub payload: String,
+    pub rules: Rules,
+    pub lane: Option<(LaneId, u32, BusySpec)>,
+    pub parent: Option<RunId>,
+}
+
+#[derive(Clone, Debug)]
+struct Claim {
+    run: RunId,
+    generation: u32,
+    payload: String,
+    window: WindowSpec,
+    expire_live: bool,
+    first_seen: i64,
+    hash: Hash16,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct LaneState {
+    pub limit: u32,
+    pub holders: Vec<RunId>,
+    pub line: Vec<RunId>,
+    pub gathering: Option<RunId>,
+}
+
+#[derive(Clone, Debug)]
+struct Known1 {
+    lane: Option<LaneId>,
+    ended: bool,
+    released: bool,
+}
+
+/// What must be decided.
+#[derive(Clone, Debug, PartialEq)]
+struct Expected {
+    decision: String,
+    reason: String,
+    /// The run the answer names, where it is known before.
+    run: Option<RunId>,
+    created: bool,
+    generation: Option<u32>,
+    event: Option<EventId>,
+}
+
+#[derive(Default)]
+pub struct Model {
+    pub flows: Vec<Flow>,
+    pub callers: BTreeMap<String, Incoming>,
+    claims: BTreeMap<EventId, Claim>,
+    pub lanes: BTreeMap<LaneId, LaneState>,
+    runs: BTreeMap<RunId, Known1>,
+    /// Every run ever made, in order, with its workspace.
+    pub born: Vec<(WorkspaceId, RunId)>,
+    /// Runs that a person or the sweep took away.
+    pub deleted: BTreeSet<RunId>,
+    pub violations: Vec<Violation>,
+    pub decisions: BTreeMap<String, u64>,
+    pub knowns: BTreeMap<String, u64>,
+    children: Vec<Option<Expected>>,
+}
+
+fn word(decision: Decision) -> String {
+    decision.word().to_owned()
+}
+
+/// The inputs in one fixed spelling.
+pub fn spell(flow: &str, inputs: &Json) -> String {
+    format!("{flow}|{}|{}|{}|{}", inputs["id"], inputs["n"], inputs["flag"], inputs["kind"])
+}
+
+impl Model {
+    fn broken(&mut self, id: &'static str, text: String) {
+        self.violations.push(Violation { id, text });
+    }
+
+    pub fn flow_name(flow: &Flow) -> String {
+        format!("{}:{}", flow.namespace, flow.id)
+    }
+
+    fn scope(flow: &Flow, intrinsic: bool) -> String {
+        let name = Model::flow_name(flow);
+        let base = match flow.block.as_ref().map_or("flow", |b| b.scope) {
+            "flow" => format!("flow {name}"),
+            "namespace" => format!("namespace {}", flow.namespace),
+            other => other.to_owned(),
+        };
+        if intrinsic { format!("door {base}") } else { base }
+    }
+
+    fn lane_of(workspace: &WorkspaceId, flow: &Flow, kind: &str) -> Option<(LaneId, u32, BusySpec)> {
+        let lane = flow.lane.as_ref()?;
+        let key = if lane.by_kind { kind.to_owned() } else { String::new() };
+        Some(((workspace.0.clone(), Model::flow_name(flow), key), lane.limit, lane.busy))
+    }
+
+    /// What a client is about to send.
+    pub fn incoming(
+        &self,
+        workspace: &WorkspaceId,
+        flow: usize,
+        key: Option<&str>,
+        payload: &Payload,
+        preset: Option<&str>,
+        door: &str,
+    ) -> Incoming {
+        let spec = &self.flows[flow];
+        let own = spec.block.as_ref().is_some_and(|b| b.keyed);
+        let key = key.map(str::to_owned).or(own.then(|| payload.id.clone()));
+        Incoming {
+            workspace: workspace.clone(),
+            flow,
+            event: key.map(|key| (Model::scope(spec, false), key)),
+            payload: spell(&Model::flow_name(spec), &payload.json()),
+            rules: policy::resolve(preset, spec.block.as_ref(), if door == "cli" { "semel" } else { "trigger" }),
+            lane: Model::lane_of(workspace, spec, payload.kind),
+            parent: None,
+        }
+    }
+
+    /// Whose occurrence this is.
+    fn identify(&mut self, request: &AdmitRequest) -> Option<Incoming> {
+        if let Some(known) = self.callers.get(&request.caller) {
+            return Some(known.clone());
+        }
+        let flow = self.flows.iter().position(|f| Model::flow_name(f) == request.flow.to_string())?;
+        let spec = &self.flows[flow];
+        let inputs = &request.inputs;
+        let kind = inputs["kind"].as_str().unwrap_or_default();
+        let key = request.key.as_ref()?;
+        match request.door {
+            Door::Schedule => {
+                let lane = Model::lane_of(&request.workspace, spec, kind).or_else(|| {
+                    let id = (request.workspace.0.clone(), Model::flow_name(spec), "schedule tick".to_owned());
+                    Some((id, 1, BusySpec::Queue(1_000)))
+                });
+                let date = request.trigger["date"].as_str().unwrap_or_default();
+                Some(Incoming {
+                    workspace: request.workspace.clone(),
+                    flow,
+                    event: Some((Model::scope(spec, true), format!("tick {date}"))),
+                    payload: Model::flow_name(spec),
+                    rules: policy::resolve(None, spec.block.as_ref(), "semel"),
+                    lane,
+                    parent: None,
+                })
+            }
+            Door::Subflow => {
+                let explicit = matches!(key.source, semel_core::admission::KeySource::Caller);
+                Some(Incoming {
+                    workspace: request.workspace.clone(),
+                    flow,
+                    event: Some((Model::scope(spec, !explicit), key.key.clone())),
+                    payload: spell(&Model::flow_name(spec), inputs),
+                    rules: match explicit {
+                        true => policy::resolve(None, spec.block.as_ref(), "semel"),
+                        false => policy::for_children(),
+                    },
+                    lane: Model::lane_of(&request.workspace, spec, kind),
+                    parent: request.parent.as_ref().map(|p| p.run),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn row(store: &dyn Store, workspace: &WorkspaceId, run: RunId) -> Option<RunRow> {
+        store.run(workspace, run).ok().flatten().map(|(row, _, _)| row)
+    }
+
+    fn known(&self, claim: &Claim, row: &RunRow, now: i64) -> Known {
+        let holds = |run: RunId| self.lanes.values().any(|lane| lane.holders.contains(&run));
+        let state = match row.status {
+            _ if row.erased => Known::Erased,
+            Status::Queued if holds(row.id) => Known::Live,
+            Status::Queued => Known::Pending,
+            Status::Running | Status::Waiting | Status::Paused => Known::Live,
+            Status::Held => Known::Held,
+            Status::Completed => Known::Done,
+            Status::Failed => Known::Failed,
+            Status::Cancelled => Known::Cancelled,
+        };
+        let open = matches!(state, Known::Pending | Known::Live | Known::Held);
+        if state == Known::Held || (open && !claim.expire_live) {
+            return state;
+        }
+        let ended = row.ended_at.map(|at| at.0).filter(|_| !open);
+        let end = match claim.window {
+            WindowSpec::Forever => None,
+            WindowSpec::WhileLive => ended,
+            WindowSpec::FirstSeen(ms) if claim.expire_live => Some(claim.first_seen + ms),
+            WindowSpec::FirstSeen(ms) => ended.map(|at| at.max(claim.first_seen + ms)),
+            WindowSpec::Completed(ms) => ended.map(|at| at + ms),
+        };
+        match end {
+            Some(end) if now >= end && (claim.window == WindowSpec::WhileLive || now >= end + TOMBSTONE) => {
+                Known::Absent
+            }
+            Some(end) if now >= end => Known::Expired,
+            _ => state,
+        }
+    }
+
+    /// What must be decided now.
+    fn expect(&mut self, incoming: &Incoming, store: &dyn Store) -> Expected {
+        let now = store.now().0;
+        let ws = &incoming.workspace;
+        let base = incoming.event.as_ref().map(|(scope, key)| (ws.0.clone(), scope.clone(), key.clone(), None));
+        let mut event: Option<EventId> = base;
+        let look = |model: &Model, event: &EventId| -> (Known, bool, Option<RunRow>, u32) {
+            let Some(claim) = model.claims.get(event) else { return (Known::Absent, true, None, 0) };
+            match Model::row(store, ws, claim.run) {
+                None => (Known::Absent, true, None, 0),
+                Some(row) => {
+                    let same = claim.payload == incoming.payload;
+                    (model.known(claim, &row, now), same, Some(row), claim.generation)
+                }
+            }
+        };
+        let (mut known, mut same, mut row, mut generation) =
+            event.as_ref().map_or((Known::Absent, true, None, 0), |e| look(self, e));
+        let (mut decision, mut reason) = match &event {
+            None if incoming.rules.require_key => ("reject", "key_missing"),
+            None => ("fresh", "keyless"),
+            Some(_) => policy::judge(known, same, &incoming.rules),
+        };
+        if decision == "split" {
+            event = event.map(|(w, s, k, _)| (w, s, k, Some(incoming.payload.clone())));
+            (known, same, row, generation) = look(self, event.as_ref().expect("a key"));
+            (decision, reason) = policy::judge(known, same, &incoming.rules);
+        }
+        *self.knowns.entry(format!("{known:?}")).or_insert(0) += 1;
+        let forgotten = known == Known::Absent && row.is_some();
+        let mut expected = Expected {
+            decision: decision.to_owned(),
+            reason: reason.to_owned(),
+            run: row.as_ref().map(|r| r.id),
+            created: false,
+            generation: Some(generation),
+            event,
+        };
+        match decision {
+            "fresh" => {
+                // Whether the sweep has been here shows in nothing but the number.
+                expected.generation = (!forgotten).then_some(generation + 1);
+                self.expect_lane(incoming, store, &mut expected);
+            }
+            "resume" => {
+                let row = row.expect("a run to resume");
+                let full = self.lane_full_for(row.id);
+                if row.status == Status::Held || row.open_doubts > 0 || row.erased {
+                    (expected.decision, expected.reason) = ("reject".into(), "not_resumable".into());
+                } else if full {
+                    (expected.decision, expected.reason) = ("reject".into(), "lane_busy".into());
+                } else {
+                    expected.generation = Some(generation + 1);
+                }
+            }
+            _ => {}
+        }
+        if expected.decision == "reject" {
+            expected.generation = None;
+        }
+        expected
+    }
+
+    /// A run that goes on needs a slot of its lane, unless it still has one.
+    fn lane_full_for(&self, run: RunId) -> bool {
+        let lane = self.runs.get(&run).and_then(|r| r.lane.as_ref()).and_then(|id| self.lanes.get(id));
+        lane.is_some_and(|lane| !lane.holders.contains(&run) && lane.holders.len() >= lane.limit as usize)
+    }
+
+    fn expect_lane(&self, incoming: &Incoming, store: &dyn Store, expected: &mut Expected) {
+        let start = |expected: &mut Expected| {
+            expected.decision = "start".into();
+            (expected.run, expected.created) = (None, true);
+        };
+        let Some((id, limit, busy)) = &incoming.lane else { return start(expected) };
+        let empty = LaneState { limit: *limit, ..LaneState::default() };
+        let lane = self.lanes.get(id).unwrap_or(&empty);
+        let free = lane.holders.len() < *limit as usize && lane.line.is_empty();
+        let mut say = |decision: &str, reason: &str, run: Option<RunId>, created: bool| {
+            (expected.decision, expected.reason) = (decision.into(), reason.into());
+            (expected.run, expected.created) = (run, created);
+        };
+        match (busy, lane.holders.first()) {
+            (BusySpec::Parallel, _) => start(expected),
+            (BusySpec::Coalesce { .. }, _) => match lane.gathering {
+                Some(run) => say("coalesce", "coalesced", Some(run), false),
+                None => say("coalesce", "coalesce_pending", None, true),
+            },
+            _ if free => start(expected),
+            (BusySpec::Queue(max), _) if lane.line.len() >= *max as usize => say("reject", "queue_full", None, false),
+            (BusySpec::Queue(_), _) | (BusySpec::Replace | BusySpec::Deliver, None) => {
+                say("queue", "queued", None, true)
+            }
+            (BusySpec::Deliver, Some(holder)) => say("deliver", "delivered", Some(*holder), false),
+            (BusySpec::Reject, _) => say("reject", "lane_busy", None, false),
+            (BusySpec::Cancel, _) => say("start", "lane_cancelled", None, true),
+            (BusySpec::Fail, _) => say("start", "lane_failed", None, true),
+            (BusySpec::Replace, Some(holder)) => {
+                let mut above = incoming.parent;
+                while let Some(run) = above.filter(|run| run != holder) {
+                    above = Model::row(store, &incoming.workspace, run).and_then(|r| r.parent).map(|p| p.run);
+                }
+                match Model::row(store, &incoming.workspace, *holder) {
+                    _ if above.is_some() => say("reject", "lane_busy", None, false),
+                    None => say("replace", "replaced", None, true),
+                    Some(row) => match tree(store, &row) {
+                        2 => say("reject", "held_no_replace", None, false),
+                        1 => say("replace", "replace_deferred", None, true),
+                        _ => say("replace", "replaced", None, true),
+                    },
+                }
+            }
+        }
+    }
+
+    /// A decision on a snapshot: those that change nothing are taken there, all others are not.
+    pub fn peeked(&mut self, request: &AdmitRequest, found: Option<&(AdmitResult, DecisionRow)>, store: &dyn Store) {
+        let Some(incoming) = self.identify(request) else { return };
+        let expected = self.expect(&incoming, store);
+        let by_event =
+            !expected.created && ["attach", "replay", "hold", "reject"].contains(&expected.decision.as_str());
+        let by_lane =
+            ["queue_full", "lane_busy", "held_no_replace", "not_resumable"].contains(&expected.reason.as_str());
+        match found {
+            Some((result, row)) => {
+                if !by_event || by_lane {
+                    let text = format!("{} was decided on a snapshot as {:?}", expected.decision, result.decision);
+                    self.broken("I6", text);
+                }
+                self.compare(&expected, result, request);
+                if row.decision != result.decision || row.reason != result.reason {
+                    self.broken("I17", format!("the log row of {} differs from its answer", request.caller));
+                }
+                self.count(result);
+            }
+            None if by_event && !by_lane => {
+                self.broken("I6", format!("{} ({}) was not decided on a snapshot", expected.decision, expected.reason));
+            }
+            None => {}
+        }
+    }
+
+    fn count(&mut self, result: &AdmitResult) {
+        *self.decisions.entry(format!("{} {}", result.decision.word(), result.reason.word())).or_insert(0) += 1;
+    }
+
+    fn compare(&mut self, expected: &Expected, result: &AdmitResult, request: &AdmitRequest) {
+        let (decision, reason) = (word(result.decision), result.reason.word());
+        if (&decision, &reason) != (&expected.decision, &expected.reason) {
+            let id = match (expected.reason.as_str(), expected.decision.as_str()) {
+                ("payload_mismatch", _) => "R4",
+                (_, "queue" | "replace" | "coalesce" | "deliver") => "I18",
+                (_, "attach" | "replay" | "hold" | "resume") if result.created => "R1",
+                _ => "I6",
+            };
+            let text = format!(
+                "{} must be {} {}, was {decision} {reason} (event {:?})",
+                request.caller, expected.decision, expected.reason, expected.event
+            );
+            return self.broken(id, text);
+        }
+        let named = result.run.as_ref().map(|r| r.id);
+        if result.created != expected.created {
+            self.broken("I3", format!("{}: {decision} {reason}, created {}", request.caller, result.created));
+        }
+        let lane_refusal = decision == "reject" && expected.run.is_none();
+        if !expected.created && !lane_refusal && named != expected.run {
+            let text =
+                format!("{}: {decision} names {named:?}, the event belongs to {:?}", request.caller, expected.run);
+            self.broken("R1", text);
+        }
+        if let Some(generation) = expected.generation
+            && generation != result.generation
+            && (expected.event.is_some() || result.generation > 1)
+        {
+            let text = format!("{}: generation {} instead of {generation}", request.caller, result.generation);
+            self.broken("I13", text);
+        }
+        if let Some(row) = &result.run
+            && row.workspace != request.workspace
+        {
+            self.broken("R12", format!("{} was answered with a run of workspace {}", request.caller, row.workspace));
+        }
+    }
+
+    /// To be called right before a write is applied.
+    pub fn before(&mut self, work: &Work, store: &dyn Store) {
+        self.children.clear();
+        let requests: Vec<&AdmitRequest> = match work {
+            Work::Admit(request) => vec![request],
+            Work::Commit(commit) => commit
+                .ops
+                .iter()
+                .filter_map(|op| match &op.kind {
+                    OpKind::Admit(request) => Some(request.as_ref()),
+                    _ => None,
+                })
+                .collect(),
+            _ => vec![],
+        };
+        let mut touched: BTreeSet<String> = BTreeSet::new();
+        for request in requests {
+            let Some(incoming) = self.identify(request) else {
+                self.children.push(None);
+                continue;
+            };
+            let expected = self.expect(&incoming, store);
+            // Two sub-runs of one commit that meet each other are judged by the next twin only.
+            let event = touched.insert(format!("{:?}", expected.event));
+            let lane = incoming.lane.as_ref().is_none_or(|(id, _, _)| touched.insert(format!("{id:?}")));
+            self.children.push((event && lane).then_some(expected));
+        }
+    }
+
+    /// What was applied.
+    pub fn after(&mut self, work: &Work, done: &Done, store: &dyn Store) {
+        match (work, done) {
+            (Work::Admit(request), Done::Admitted(result)) => {
+                let expected = self.children.pop().flatten();
+                self.admitted(request, result, expected, store);
+            }
+            (Work::Commit(commit), Done::Committed(result)) => self.committed(commit, result, store),
+            (Work::Commit(commit), Done::Refused(Refusal::LaneBusy)) => {
+                if !self.lane_full_for(commit.run) {
+                    self.broken("I18", format!("run {} was refused its slot, and there was one", commit.run));
+                }
+            }
+            (Work::DeleteRun { run, .. }, Done::Unit) => {
+                self.deleted.insert(*run);
+                self.claims.retain(|_, claim| claim.run != *run);
+            }
+            (Work::ReleaseKey { hash, .. }, Done::Unit) => self.claims.retain(|_, claim| claim.hash != *hash),
+            (Work::Sweep(_), _) => {
+                let gone: Vec<RunId> = self
+                    .born
+                    .iter()
+                    .filter(|(ws, run)| !self.deleted.contains(run) && Model::row(store, ws, *run).is_none())
+                    .map(|(_, run)| *run)
+                    .collect();
+                for run in gone {
+                    if self.claims.values().any(|c| c.run == run && !self.is_forgotten(c, store)) {
+                        self.broken("I14", format!("the sweep removed run {run} under its claim"));
+                    }
+                    self.deleted.insert(run);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_forgotten(&self, _: &Claim, _: &dyn Store) -> bool {
+        // The run is gone, so nothing tells how it ended: the sweep asks for runs without claims.
+        true
+    }
+
+    fn admitted(
+        &mut self,
+        request: &AdmitRequest,
+        result: &AdmitResult,
+        expected: Option<Expected>,
+        store: &dyn Store,
+    ) {
+        self.count(result);
+        let Some(incoming) = self.identify(request) else {
+            return self.broken("R3", format!("{} was admitted, and nobody sent it", request.caller));
+        };
+        if let Some(expected) = &expected {
+            self.compare(expected, result, request);
+        }
+        let event = expected.and_then(|e| e.event).or_else(|| {
+            incoming.event.as_ref().map(|(scope, key)| (request.workspace.0.clone(), scope.clone(), key.clone(), None))
+        });
+        let run = result.run.as_ref().map(|r| r.id);
+        let takes = !matches!(
+            result.decision,
+            Decision::Attach | Decision::Replay | Decision::Hold | Decision::Reject | Decision::Resume
+        );
+        if let (true, Some(event), Some(run)) = (takes, event, run) {
+            let base = request.key.as_ref().map_or(Hash16([0; 16]), |k| k.hash);
+            let hash = if event.3.is_some() { split_hash(base, &request.fingerprint) } else { base };
+            let claim = Claim {
+                run,
+                generation: result.generation,
+                payload: incoming.payload.clone(),
+                window: incoming.rules.window,
+                expire_live: incoming.rules.expire_live,
+                first_seen: store.now().0,
+                hash,
+            };
+            self.claims.insert(event, claim);
+        }
+        if let (true, Some(run)) = (result.created, run) {
+            self.born.push((request.workspace.clone(), run));
+            let held = incoming.lane.as_ref().filter(|(_, _, busy)| *busy != BusySpec::Parallel);
+            self.runs.insert(run, Known1 { lane: held.map(|(id, _, _)| id.clone()), ended: false, released: false });
+            if let Some((id, limit, _)) = held {
+                self.enters(id.clone(), *limit, run, result);
+            }
+        }
+        if let (Decision::Resume, Some(run)) = (result.decision, run) {
+            self.reopened(run);
+        }
+        for fenced in &result.fenced {
+            self.sync(&request.workspace, *fenced, store);
+            match Model::row(store, &request.workspace, *fenced) {
+                Some(row) if row.status == Status::Cancelled => {}
+                other => self.broken("I12", format!("run {fenced} was replaced and is {:?}", other.map(|r| r.status))),
+            }
+        }
+        if let Some(run) = run {
+            self.sync(&request.workspace, run, store);
+        }
+    }
+
+    fn enters(&mut self, id: LaneId, limit: u32, run: RunId, result: &AdmitResult) {
+        let lane = self.lanes.entry(id).or_default();
+        lane.limit = limit;
+        match (result.decision, result.reason.word().as_str()) {
+            (Decision::Start, "lane_cancelled" | "lane_failed") => {}
+            (Decision::Start, _) => lane.holders.push(run),
+            (Decision::Queue, _) => lane.line.push(run),
+            (Decision::Coalesce, _) => lane.gathering = Some(run),
+            (Decision::Replace, "replace_deferred") => lane.line = vec![run],
+            (Decision::Replace, _) => {
+                lane.line.clear();
+                if !lane.holders.is_empty() {
+                    lane.holders.remove(0);
+                }
+                lane.holders.push(run);
+            }
+            _ => {}
+        }
+        if lane.holders.len() > limit as usize {
+            let text = format!("{} runs at once, {limit} may", lane.holders.len());
+            self.broken("I18", text);
+        }
+    }
+
+    fn reopened(&mut self, run: RunId) {
+        for claim in self.claims.values_mut().filter(|c| c.run == run) {
+            claim.generation += 1;
+        }
+        let Some(known) = self.runs.get_mut(&run) else { return };
+        known.ended = false;
+        known.released = false;
+        let Some(id) = known.lane.clone() else { return };
+        let full = self.lane_full_for(run);
+        if let Some(lane) = self.lanes.get_mut(&id).filter(|lane| !lane.holders.contains(&run)) {
+            lane.holders.push(run);
+        }
+        if full {
+            self.broken("I18", format!("run {run} goes on in a lane that is full"));
+        }
+    }
+
+    fn committed(&mut self, commit: &RunCommit, result: &CommitResult, store: &dyn Store) {
+        let expected = std::mem::take(&mut self.children);
+        let mut admissions = result.admitted.iter().zip(expected);
+        for op in &commit.ops {
+            match &op.kind {
+                OpKind::Admit(request) => {
+                    let Some((admitted, expected)) = admissions.next() else { continue };
+                    self.admitted(request, admitted, expected, store);
+                }
+                OpKind::EnterLane => self.enter_lane(commit.run, result.entered),
+                _ => {}
+            }
+        }
+        let ended_before = self.runs.get(&commit.run).is_some_and(|r| r.ended);
+        let row = Model::row(store, &commit.workspace, commit.run);
+        if ended_before && row.as_ref().is_some_and(|r| r.ended_at.is_none()) {
+            self.reopened(commit.run);
+        }
+        self.sync(&commit.workspace, commit.run, store);
+        for fenced in &result.fenced {
+            self.sync(&commit.workspace, *fenced, store);
+        }
+    }
+
+    fn enter_lane(&mut self, run: RunId, entered: Option<bool>) {
+        let Some(id) = self.runs.get(&run).and_then(|r| r.lane.clone()) else { return };
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        if lane.gathering == Some(run) {
+            lane.gathering = None;
+        }
+        lane.line.retain(|other| *other != run);
+        let free = lane.holders.len() < lane.limit as usize && lane.line.is_empty();
+        if free {
+            lane.holders.push(run);
+        } else {
+            lane.line.push(run);
+        }
+        if entered != Some(free) {
+            self.broken("I18", format!("run {run} entered its lane: {entered:?}, but a slot was free: {free}"));
+        }
+    }
+
+    /// Takes note of how a run stands; an end frees its slot.
+    fn sync(&mut self, workspace: &WorkspaceId, run: RunId, store: &dyn Store) {
+        let Some(row) = Model::row(store, workspace, run) else { return };
+        let Some(known) = self.runs.get_mut(&run) else { return };
+        known.ended = row.ended_at.is_some();
+        if !row.status.is_ended() || known.released {
+            return;
+        }
+        known.released = true;
+        let Some(id) = known.lane.clone() else { return };
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        lane.holders.retain(|other| *other != run);
+        lane.line.retain(|other| *other != run);
+        if lane.gathering == Some(run) {
+            lane.gathering = None;
+        }
+        while lane.holders.len() < lane.limit as usize && !lane.line.is_empty() {
+            let next = lane.line.remove(0);
+            lane.holders.push(next);
+        }
+    }
+
+    /// The claims that must be there at the end, by hash.
+    pub fn claim_runs(&self) -> BTreeMap<Hash16, (RunId, u32)> {
+        self.claims.values().map(|c| (c.hash, (c.run, c.generation))).collect()
+    }
+
+    pub fn lane_of_run(&self, run: RunId) -> Option<&LaneState> {
+        self.lanes.get(self.runs.get(&run)?.lane.as_ref()?)
+    }
+}
+
+/// 0: quiet, 1: something is in flight, 2: a doubt is open; of the run or anything live below it.
+fn tree(store: &dyn Store, row: &RunRow) -> u8 {
+    if row.status == Status::Held || row.open_doubts > 0 {
+        return 2;
+    }
+    let mut state = u8::from(row.open_intents > 0);
+    let query = semel_store::RunQuery { parent: Some(row.id), limit: 500, ..Default::default() };
+    for (child, _, _) in store.runs(&row.workspace, &query).unwrap_or_default() {
+        if !child.status.is_ended() {
+            state = state.max(tree(store, &child));
+        }
+    }
+    state
+}
+
+/// Never before the machine's own clock says so.
+pub fn is_due(due: Millis, now: Millis) -> bool {
+    due <= now
+}

@@ -1,0 +1,746 @@
+//! The world of one seed: one thread, one clock, a heap of what happens next.
+
+use super::actors::{Ending, Job};
+use super::chance::Chance;
+use super::faults::{Fault, Faults};
+use super::flows::Flow;
+use super::hub::{Hub, Later, NodeId, Ports, Sent, Submission, settle};
+use super::model::{Model, Violation};
+use super::outside::Outside;
+use super::plan::{Action, Script, Sending, WORKSPACES};
+use parking_lot::Mutex;
+use semel_core::limits::Limits;
+use semel_core::{Millis, WorkspaceId};
+use semel_engine::Parts;
+use semel_engine::sim::Node;
+use semel_store::memory::MemoryStore;
+use semel_store::{Done, Reply, Result, Store, StoreError, Work};
+use semel_store_sqlite::{Options, SqliteStore};
+use semel_tasks::Outcome;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Where all seeds begin.
+pub const EPOCH: i64 = 1_700_000_000_000;
+/// Events before the world heals, and after it.
+const SAFETY_EVENTS: u64 = 2_000;
+const LIVENESS_EVENTS: u64 = 12_000;
+/// Virtual time in which everything must have come to rest.
+const LIVENESS_MS: i64 = 400 * 86_400_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    Safety,
+    Liveness,
+    /// Everything rests; fresh events must complete.
+    Fresh,
+    Over,
+}
+
+/// What happens next.
+pub(super) enum Next {
+    Act(usize),
+    Send(Box<Sending>, u32),
+    Apply(Submission),
+    Answer(NodeId, Reply, Result<Done>),
+    Arrive(Sent, usize),
+    Respond(NodeId, Later<Outcome>, Outcome, usize),
+    Wake(Later<()>),
+    Look(NodeId),
+    Start,
+    Unpause(NodeId),
+    Kill(NodeId, i64),
+    NotFull,
+    Heal,
+    Operate(i64),
+}
+
+pub(super) struct Task {
+    node: NodeId,
+    future: Pin<Box<dyn Future<Output = Ending>>>,
+    woken: Arc<Flag>,
+    job: Job,
+}
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+pub(super) struct Living {
+    pub node: Node,
+    pub ports: Arc<Ports>,
+    paused: bool,
+    last_apply: i64,
+    look_at: i64,
+}
+
+pub struct World {
+    pub script: Script,
+    pub hub: Arc<Hub>,
+    pub now: i64,
+    skew: i64,
+    heap: BTreeMap<(i64, u64), Next>,
+    next: u64,
+    pub(super) nodes: BTreeMap<NodeId, Living>,
+    pub(super) current: Option<NodeId>,
+    last_node: NodeId,
+    tasks: BTreeMap<u64, Task>,
+    next_task: u64,
+    pub outside: Outside,
+    pub phase: Phase,
+    full: bool,
+    healed_at: i64,
+    /// Store time of the healing.
+    pub healed_store: i64,
+    pub events: u64,
+    pub log: Vec<String>,
+    pub keep_log: bool,
+    pub hash: u64,
+    pub(super) callers: u64,
+    pub(super) answers: Vec<super::actors::Answered>,
+    /// (workspace, flow, revision) → the text that was pushed.
+    pub pushed: BTreeMap<(String, String, u32), Flow>,
+    pub(super) heads: BTreeMap<(usize, usize), Flow>,
+    pub(super) fresh: BTreeSet<u64>,
+    /// Durable intents, by step id.
+    pub(super) intents: BTreeMap<String, usize>,
+    /// Kinds of journal events that were written.
+    pub kinds: BTreeMap<String, u64>,
+    pub statuses: BTreeMap<String, u64>,
+    latency: u64,
+    _files: Option<tempfile::TempDir>,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl World {
+    pub fn new(script: Script, keep_log: bool) -> World {
+        let clock = Arc::new(AtomicI64::new(EPOCH));
+        let reading = clock.clone();
+        let time = Arc::new(move || Millis(reading.load(Ordering::SeqCst)));
+        let mut files = None;
+        let inner: Arc<dyn Store> = if script.sqlite {
+            let shared = std::path::Path::new("/dev/shm");
+            let directory = match shared.is_dir() {
+                true => tempfile::tempdir_in(shared),
+                false => tempfile::tempdir(),
+            }
+            .expect("a directory for the store");
+            let options = Options { clock: time, readers: 1, cache_mib: 2, ..Options::default() };
+            let store = SqliteStore::open(&directory.path().join("semel.db"), options).expect("a new store opens");
+            files = Some(directory);
+            store
+        } else {
+            MemoryStore::new(time)
+        };
+        let mut model = Model::default();
+        model.flows = script.flows.clone();
+        let hub = Arc::new(Hub {
+            inner,
+            faults: Mutex::new(Faults::new(script.seed, script.faults.clone())),
+            model: Mutex::new(model),
+            submitted: Mutex::default(),
+            sent: Mutex::default(),
+            errands: Mutex::default(),
+            sleeps: Mutex::default(),
+            clock,
+            entropy: AtomicU64::new(1),
+            seed: script.seed,
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let mut world = World {
+            script,
+            hub,
+            now: 0,
+            skew: 0,
+            heap: BTreeMap::new(),
+            next: 0,
+            nodes: BTreeMap::new(),
+            current: None,
+            last_node: 0,
+            tasks: BTreeMap::new(),
+            next_task: 0,
+            outside: Outside::default(),
+            phase: Phase::Safety,
+            full: false,
+            healed_at: 0,
+            healed_store: 0,
+            events: 0,
+            log: vec![],
+            keep_log,
+            hash: 0xcbf2_9ce4_8422_2325,
+            callers: 0,
+            answers: vec![],
+            pushed: BTreeMap::new(),
+            heads: BTreeMap::new(),
+            fresh: BTreeSet::new(),
+            intents: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            latency: 0,
+            _files: files,
+            _runtime: runtime,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        self.hub.faults.lock().on = false;
+        self.start_node();
+        for workspace in 0..self.script.workspaces {
+            for flow in 0..self.script.flows.len() {
+                self.push_flow(workspace, self.script.flows[flow].clone(), flow);
+                self.settle();
+                while let Some(entry) = self.heap.first_entry() {
+                    let next = entry.remove();
+                    self.happen(next);
+                    self.settle();
+                    if self.tasks.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.heap.clear();
+        self.hub.faults.lock().on = true;
+        for index in 0..self.script.actions.len() {
+            let at = self.script.actions[index].0;
+            self.at(at, Next::Act(index));
+        }
+        self.at(self.script.until + 5_000, Next::Heal);
+        self.settle();
+    }
+
+    /// Runs the seed to its end.
+    pub fn run(&mut self) {
+        let runtime = self._runtime.handle().clone();
+        let _inside = runtime.enter();
+        while self.phase != Phase::Over {
+            let Some(((at, _), next)) = self.heap.pop_first() else {
+                self.broken("R11", "nothing is left to happen, and not everything is at rest".into());
+                return;
+            };
+            if at > self.now {
+                self.now = at;
+                self.tick();
+            }
+            self.events += 1;
+            if self.phase == Phase::Safety && self.events > SAFETY_EVENTS {
+                self.heal();
+            }
+            let late = self.phase != Phase::Safety && self.now - self.healed_at > LIVENESS_MS;
+            if self.events > SAFETY_EVENTS + LIVENESS_EVENTS || late {
+                self.stuck();
+                return;
+            }
+            self.happen(next);
+            self.settle();
+            if !self.hub.model.lock().violations.is_empty() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn broken(&mut self, id: &'static str, text: String) {
+        self.note(|| format!("VIOLATION {id}: {text}"));
+        self.hub.model.lock().violations.push(Violation { id, text });
+    }
+
+    pub(super) fn note(&mut self, line: impl FnOnce() -> String) {
+        let line = format!("{:>10} {}", self.now, line());
+        for byte in line.bytes() {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if self.keep_log {
+            self.log.push(line);
+        }
+    }
+
+    pub(super) fn at(&mut self, time: i64, next: Next) {
+        self.next += 1;
+        self.heap.insert((time.max(self.now), self.next), next);
+    }
+
+    fn tick(&mut self) {
+        self.hub.clock.store(EPOCH + self.now + self.skew, Ordering::SeqCst);
+    }
+
+    /// A source of chance for the next small matter.
+    pub(super) fn dice(&mut self) -> Chance {
+        self.latency += 1;
+        Chance::of(self.script.seed, 11, self.latency)
+    }
+
+    pub(super) fn store_now(&self) -> i64 {
+        self.hub.inner.now().0
+    }
+
+    fn happen(&mut self, next: Next) {
+        match next {
+            Next::Act(index) => {
+                let action = self.script.actions[index].1.clone();
+                self.act(action);
+            }
+            Next::Send(sending, tried) => self.send(*sending, tried),
+            Next::Apply(submission) => self.apply(submission),
+            Next::Answer(node, reply, answer) => match self.nodes.get(&node).map(|n| n.paused) {
+                Some(false) => reply(answer),
+                Some(true) => self.at(self.now + 50, Next::Answer(node, reply, answer)),
+                None => {}
+            },
+            Next::Arrive(sent, index) => self.arrive(sent, index),
+            Next::Respond(node, slot, outcome, index) => {
+                if self.nodes.contains_key(&node) {
+                    match &outcome {
+                        Outcome::FailedClean { .. } => self.outside.seen[index].answered_failure = true,
+                        Outcome::Done { .. } => self.outside.seen[index].answered_done = true,
+                        Outcome::Lost { .. } => {}
+                    }
+                    settle(&slot, outcome);
+                }
+            }
+            Next::Wake(slot) => settle(&slot, ()),
+            Next::Look(node) => {
+                if let Some(living) = self.nodes.get_mut(&node) {
+                    living.look_at = i64::MAX;
+                }
+            }
+            Next::Start => self.start_node(),
+            Next::Unpause(node) => {
+                if let Some(living) = self.nodes.get_mut(&node) {
+                    living.paused = false;
+                    self.note(|| format!("node {node} goes on"));
+                }
+            }
+            Next::Kill(node, down_ms) => self.kill(node, down_ms),
+            Next::NotFull => {
+                self.full = false;
+                self.note(|| "the disk has space again".into());
+            }
+            Next::Heal => {
+                if self.phase == Phase::Safety {
+                    self.heal();
+                }
+            }
+            Next::Operate(gap) => self.operate(gap),
+        }
+    }
+
+    // ---- nodes
+
+    pub(super) fn start_node(&mut self) {
+        if self.current.is_some() {
+            return;
+        }
+        self.last_node += 1;
+        let node = self.last_node;
+        let ports = Arc::new(Ports { hub: self.hub.clone(), node, poisoned: Mutex::new(None) });
+        let parts = Parts {
+            store: ports.clone(),
+            clock: self.hub.clone(),
+            entropy: self.hub.clone(),
+            performer: ports.clone(),
+            catalog: &semel_tasks::REGISTRY,
+            limits: Limits::default(),
+            master_key: None,
+            environment: vec![],
+            url: None,
+        };
+        let mut living =
+            Living { node: Node::new(parts, ports.clone()), ports, paused: false, last_apply: 0, look_at: i64::MAX };
+        self.note(|| format!("node {node} starts"));
+        living.node.recover();
+        self.nodes.insert(node, living);
+        self.current = Some(node);
+    }
+
+    /// The process is gone, with all it had not written.
+    pub(super) fn kill(&mut self, node: NodeId, down_ms: i64) {
+        if self.nodes.remove(&node).is_none() {
+            return;
+        }
+        self.note(|| format!("node {node} is gone"));
+        let mut lost = Vec::new();
+        self.tasks.retain(|_, task| {
+            if task.node == node {
+                lost.push(std::mem::replace(&mut task.job, Job::Errand));
+            }
+            task.node != node
+        });
+        for job in lost {
+            self.unanswered(job);
+        }
+        self.hub.submitted.lock().retain(|s| s.node != node);
+        self.hub.sent.lock().retain(|s| s.node != node);
+        self.hub.errands.lock().retain(|(n, _)| *n != node);
+        if self.current == Some(node) {
+            self.current = None;
+            self.at(self.now + down_ms, Next::Start);
+        }
+    }
+
+    fn die(&mut self, node: NodeId, why: Fault) {
+        self.note(|| format!("node {node}: {}", why.word()));
+        let down = self.dice().range(1, 3_000);
+        self.kill(node, down);
+    }
+
+    fn pause(&mut self, node: NodeId, ms: i64) {
+        if let Some(living) = self.nodes.get_mut(&node) {
+            living.paused = true;
+        }
+        self.note(|| format!("node {node} is paused for {ms} ms"));
+        self.at(self.now + ms, Next::Unpause(node));
+    }
+
+    // ---- what nodes asked for
+
+    /// Lets everything go on that can without time passing.
+    pub(super) fn settle(&mut self) {
+        loop {
+            let mut moved = false;
+            let errands = std::mem::take(&mut *self.hub.errands.lock());
+            for (node, errand) in errands {
+                self.spawn(
+                    node,
+                    Job::Errand,
+                    Box::pin(async move {
+                        errand.await;
+                        Ending::Nothing
+                    }),
+                );
+                moved = true;
+            }
+            moved |= self.poll();
+            let ids: Vec<NodeId> = self.nodes.iter().filter(|(_, l)| !l.paused).map(|(id, _)| *id).collect();
+            for id in ids {
+                while self.nodes.get_mut(&id).is_some_and(|living| living.node.turn()) {
+                    moved = true;
+                }
+            }
+            moved |= self.collect();
+            if !moved {
+                break;
+            }
+        }
+        self.watch_nodes();
+    }
+
+    pub(super) fn spawn(&mut self, node: NodeId, job: Job, future: Pin<Box<dyn Future<Output = Ending>>>) {
+        self.next_task += 1;
+        let woken = Arc::new(Flag(AtomicBool::new(true)));
+        self.tasks.insert(self.next_task, Task { node, future, woken, job });
+    }
+
+    pub(super) fn open_jobs(&self) -> impl Iterator<Item = &Job> {
+        self.tasks.values().map(|task| &task.job)
+    }
+
+    fn poll(&mut self) -> bool {
+        let ready: Vec<u64> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.woken.0.load(Ordering::SeqCst))
+            .filter(|(_, task)| self.nodes.get(&task.node).is_some_and(|n| !n.paused))
+            .map(|(id, _)| *id)
+            .collect();
+        let any = !ready.is_empty();
+        for id in ready {
+            let Some(mut task) = self.tasks.remove(&id) else { continue };
+            task.woken.0.store(false, Ordering::SeqCst);
+            let waker = Waker::from(task.woken.clone());
+            match task.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(ending) => self.ended(task.node, task.job, ending),
+                Poll::Pending => {
+                    self.tasks.insert(id, task);
+                }
+            }
+        }
+        any
+    }
+
+    fn collect(&mut self) -> bool {
+        let submitted = std::mem::take(&mut *self.hub.submitted.lock());
+        let sent = std::mem::take(&mut *self.hub.sent.lock());
+        let sleeps = std::mem::take(&mut *self.hub.sleeps.lock());
+        let any = !(submitted.is_empty() && sent.is_empty() && sleeps.is_empty());
+        for submission in submitted {
+            let mut dice = self.dice();
+            let slow = self.hub.faults.lock().strikes(Fault::SlowCommit);
+            let delay = if slow { dice.range(100, 10_000) } else { dice.range(0, 3) };
+            let Some(living) = self.nodes.get_mut(&submission.node) else { continue };
+            // Writes of one caller are applied in order.
+            living.last_apply = living.last_apply.max(self.now + delay);
+            let at = living.last_apply;
+            self.at(at, Next::Apply(submission));
+        }
+        for sent in sent {
+            if self.hub.faults.lock().strikes(Fault::CrashAfterIntent) {
+                self.die(sent.node, Fault::CrashAfterIntent);
+                continue;
+            }
+            if !self.nodes.contains_key(&sent.node) {
+                continue;
+            }
+            let now = self.store_now();
+            let flows = self.script.flows.clone();
+            let index = self.outside.leave(&sent.request, now, &flows);
+            self.check_intent(index);
+            self.note(|| format!("call {index} leaves: {}", sent.request.config["uri"]));
+            let travel = self.dice().range(0, 5);
+            self.at(self.now + travel, Next::Arrive(sent, index));
+        }
+        for (node, ms, slot) in sleeps {
+            if self.nodes.contains_key(&node) {
+                self.at(self.now + ms as i64, Next::Wake(slot));
+            }
+        }
+        any
+    }
+
+    /// Whatever the outside sees was committed as an intent before it left.
+    fn check_intent(&mut self, index: usize) {
+        let seen = &self.outside.seen[index];
+        let calls = self.outside.seen.iter().filter(|other| other.step_id == seen.step_id).count();
+        let intents = self.intents.get(&seen.step_id).copied().unwrap_or(0);
+        if intents < calls {
+            let text = format!("{} left {calls} times with {intents} durable intents", seen.uri);
+            self.broken("R6", text);
+        }
+    }
+
+    fn arrive(&mut self, sent: Sent, index: usize) {
+        let alive = self.nodes.contains_key(&sent.node);
+        if !alive && self.dice().percent(50) {
+            return; // never left the machine
+        }
+        let now = self.store_now();
+        let mut dice = self.dice();
+        let timeout = sent.request.timeout_ms as i64;
+        let flows = std::mem::take(&mut self.script.flows);
+        let back = self.outside.arrive(index, now, timeout, &mut self.hub.faults.lock(), &flows, &mut dice);
+        self.script.flows = flows;
+        let applied = self.outside.seen[index].applied;
+        self.note(|| format!("call {index} arrives (applied {applied}): {:?}", short(&back.outcome)));
+        if alive && self.hub.faults.lock().strikes(Fault::CrashAfterEffect) {
+            return self.die(sent.node, Fault::CrashAfterEffect);
+        }
+        self.at(self.now + back.after_ms, Next::Respond(sent.node, sent.slot, back.outcome, index));
+    }
+
+    // ---- the store
+
+    fn apply(&mut self, submission: Submission) {
+        let Submission { node, work, reply } = submission;
+        let Some(living) = self.nodes.get(&node) else { return };
+        if living.paused {
+            return self.at(self.now + 100, Next::Apply(Submission { node, work, reply }));
+        }
+        let poisoned = living.ports.poisoned.lock().clone();
+        let hub = self.hub.clone();
+        let strikes = |fault| hub.faults.lock().strikes(fault);
+        if let Some(why) = poisoned {
+            return self.answer(node, reply, Err(why));
+        }
+        if self.full {
+            return self.answer(node, reply, Err(StoreError::Full("simulated".into())));
+        }
+        if strikes(Fault::Busy) {
+            return self.answer(node, reply, Err(StoreError::Busy("simulated".into())));
+        }
+        if matches!(work, Work::Commit(_)) && strikes(Fault::Conflict) {
+            return self.answer(node, reply, Err(StoreError::Conflict("simulated".into())));
+        }
+        if strikes(Fault::CrashBeforeCommit) {
+            return self.die(node, Fault::CrashBeforeCommit);
+        }
+        let unknown = if strikes(Fault::UnknownNotApplied) {
+            Some(false)
+        } else {
+            strikes(Fault::UnknownApplied).then_some(true)
+        };
+        if unknown != Some(false) {
+            let answer = self.write(&work);
+            if strikes(Fault::CrashAfterCommit) {
+                return self.die(node, Fault::CrashAfterCommit);
+            }
+            if unknown.is_none() {
+                return self.answer(node, reply, answer);
+            }
+        }
+        let why = StoreError::Poisoned("simulated: nobody knows what became of the commit".into());
+        self.note(|| format!("commit unknown (applied: {unknown:?})"));
+        if let Some(living) = self.nodes.get(&node) {
+            *living.ports.poisoned.lock() = Some(why.clone());
+        }
+        self.answer(node, reply, Err(why));
+        let down = self.dice().range(1, 3_000);
+        self.at(self.now + 100, Next::Kill(node, down));
+    }
+
+    /// The write itself, with the oracle before and after it.
+    fn write(&mut self, work: &Work) -> Result<Done> {
+        let hub = self.hub.clone();
+        let store = hub.inner.as_ref();
+        hub.model.lock().before(work, store);
+        let answer = store.call(work.clone());
+        if let Ok(done) = &answer {
+            hub.model.lock().after(work, done, store);
+        }
+        self.note(|| format!("{} → {}", name(work), outcome(&answer)));
+        self.after_write(work, &answer);
+        answer
+    }
+
+    fn answer(&mut self, node: NodeId, reply: Reply, answer: Result<Done>) {
+        let mut dice = self.dice();
+        let slow = self.hub.faults.lock().strikes(Fault::DelayedAnswer);
+        let delay = if slow { dice.range(50, 5_000) } else { dice.range(0, 2) };
+        self.at(self.now + delay, Next::Answer(node, reply, answer));
+    }
+
+    // ---- time, trouble and healing
+
+    /// Nodes that must stop are ended; the others are looked at when their next timer is due.
+    fn watch_nodes(&mut self) {
+        let next_timer = self.hub.inner.next_timer().ok().flatten();
+        let store_now = self.store_now();
+        let mut looks = Vec::new();
+        let mut fatal = Vec::new();
+        for (id, living) in &mut self.nodes {
+            if let Some(why) = living.node.fatal() {
+                fatal.push((*id, why, living.ports.poisoned.lock().is_some()));
+            }
+            // Looks that could find nothing are left out.
+            let due = next_timer.map_or(store_now + 3_600_000, |due| due.0);
+            let want = living.node.next_look().0.max(due).max(store_now + 1) - EPOCH - self.skew;
+            let want = want.max(self.now + 1);
+            if want < living.look_at {
+                living.look_at = want;
+                looks.push((want, *id));
+            }
+        }
+        for (at, id) in looks {
+            self.at(at, Next::Look(id));
+        }
+        for (id, why, ours) in fatal {
+            if !ours {
+                self.broken("R13", format!("node {id} stopped on a sound store: {why}"));
+            }
+            let down = self.dice().range(1, 3_000);
+            self.at(self.now + 50, Next::Kill(id, down));
+        }
+    }
+
+    pub(super) fn trouble(&mut self, action: &Action) {
+        let on = self.phase == Phase::Safety;
+        let count = |world: &World, fault| world.hub.faults.lock().count(fault);
+        match (*action).clone() {
+            _ if !on => {}
+            Action::ClockJump { ms } => {
+                count(self, if ms < 0 { Fault::ClockBack } else { Fault::ClockForward });
+                self.skew += ms;
+                self.tick();
+                self.note(|| format!("the clock jumps by {ms} ms"));
+            }
+            Action::Full { ms } => {
+                count(self, Fault::DiskFull);
+                self.full = true;
+                self.note(|| "the disk is full".into());
+                self.at(self.now + ms, Next::NotFull);
+            }
+            Action::Kill { down_ms } => {
+                if let Some(node) = self.current {
+                    count(self, Fault::Killed);
+                    self.kill(node, down_ms);
+                }
+            }
+            Action::Pause { ms } => {
+                if let Some(node) = self.current {
+                    count(self, Fault::NodePaused);
+                    self.pause(node, ms);
+                }
+            }
+            Action::Takeover { paused_ms, after_ms } => {
+                if let Some(node) = self.current.take() {
+                    count(self, Fault::Takeover);
+                    self.pause(node, paused_ms);
+                    self.start_node();
+                    self.at(self.now + paused_ms + after_ms, Next::Kill(node, 0));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// No more faults: one node, a right clock, receivers that answer.
+    fn heal(&mut self) {
+        self.note(|| "the world heals".into());
+        self.phase = Phase::Liveness;
+        self.healed_at = self.now;
+        self.full = false;
+        self.hub.faults.lock().on = false;
+        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
+        self.current = None;
+        for node in nodes {
+            self.kill(node, 0);
+        }
+        self.skew = self.skew.max(self.store_now() - EPOCH - self.now);
+        self.tick();
+        self.healed_store = self.store_now();
+        self.start_node();
+        self.at(self.now + 1_000, Next::Operate(60_000));
+    }
+
+    /// Actions of the script that are still to come.
+    pub(super) fn script_left(&self) -> bool {
+        self.heap.values().any(|next| matches!(next, Next::Act(_) | Next::Send(..)))
+    }
+}
+
+fn short(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done { .. } => "done",
+        Outcome::FailedClean { .. } => "failed",
+        Outcome::Lost { .. } => "lost",
+    }
+}
+
+fn name(work: &Work) -> String {
+    match work {
+        Work::Admit(request) => format!("admit {} {}", request.caller, request.run),
+        Work::Commit(commit) => {
+            format!("commit {} v{} {:?}", commit.run, commit.version, String::from_utf8_lossy(&commit.events))
+        }
+        Work::Sweep(_) => "sweep".into(),
+        Work::LogDecision(row) => format!("log {} {}", row.caller, row.decision.word()),
+        Work::PutFlow { row, .. } => format!("push {}", row.flow),
+        Work::AdvanceSchedule(row) => format!("schedule {} next {:?}", row.flow, row.next_due),
+        Work::ReleaseKey { hash, .. } => format!("release {}", hash.hex()),
+        Work::DeleteRun { run, .. } => format!("delete {run}"),
+        Work::EraseRun { run, .. } => format!("erase {run}"),
+        _ => "write".into(),
+    }
+}
+
+fn outcome(answer: &Result<Done>) -> String {
+    match answer {
+        Ok(Done::Admitted(result)) => {
+            let run = result.run.as_ref().map(|r| r.id.to_string()).unwrap_or_default();
+            format!("{} {} {run}", result.decision.word(), result.reason.word())
+        }
+        Ok(Done::Committed(result)) => format!("v{}", result.version),
+        Ok(Done::Count(count)) => format!("{count}"),
+        Ok(Done::Refused(why)) => format!("refused {}", why.code()),
+        Ok(_) => "ok".into(),
+        Err(error) => format!("{}: {error}", error.code()),
+    }
+}
