@@ -26,7 +26,7 @@ pub(super) enum Job {
 /// What came of it.
 pub(super) enum Ending {
     Nothing,
-    Admitted(std::result::Result<AdmitResult, AdmitError>),
+    Admitted(Box<std::result::Result<AdmitResult, AdmitError>>),
     Waited(std::result::Result<bool, StoreError>),
     Controlled(std::result::Result<(), ControlError>),
     Written(std::result::Result<Done, StoreError>),
@@ -133,7 +133,7 @@ impl World {
         });
         let gone = self.hub.faults.lock().strikes(Fault::ClientGoesAway);
         let job = Job::Client { caller, sending: Box::new(sending.clone()), tried };
-        let future = Box::pin(async move { Ending::Admitted(engine.admit(occurrence).await) });
+        let future = Box::pin(async move { Ending::Admitted(Box::new(engine.admit(occurrence).await)) });
         if gone {
             // The connection closes in the middle; the client asks again.
             let waker = std::task::Waker::noop();
@@ -168,7 +168,7 @@ impl World {
     pub(super) fn ended(&mut self, node: NodeId, job: Job, ending: Ending) {
         match (job, ending) {
             (Job::Client { caller, sending, tried }, Ending::Admitted(result)) => {
-                self.answered(node, caller, *sending, tried, result);
+                self.answered(node, caller, *sending, tried, *result);
             }
             (Job::Waiter { workspace, run }, Ending::Waited(Ok(true))) => {
                 let row = self.hub.inner.run(&workspace, run).ok().flatten().map(|(row, _, _)| row);

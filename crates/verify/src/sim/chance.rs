@@ -21,14 +21,14 @@ impl Chance {
         Chance(mix(mix(seed ^ kind.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(n)))
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// 0 … n-1.
     pub fn below(&mut self, n: u64) -> u64 {
-        if n == 0 { 0 } else { self.next() % n }
+        if n == 0 { 0 } else { self.draw() % n }
     }
 
     pub fn range(&mut self, low: i64, high: i64) -> i64 {

@@ -215,6 +215,6 @@ impl Entropy for Hub {
 
     fn random(&self) -> u64 {
         let n = self.entropy.fetch_add(1, Ordering::SeqCst);
-        Chance::of(self.seed, 7, n).next()
+        Chance::of(self.seed, 7, n).draw()
     }
 }

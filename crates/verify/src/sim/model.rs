@@ -454,10 +454,8 @@ impl Model {
                 self.admitted(request, result, expected, store);
             }
             (Work::Commit(commit), Done::Committed(result)) => self.committed(commit, result, store),
-            (Work::Commit(commit), Done::Refused(Refusal::LaneBusy)) => {
-                if !self.lane_full_for(commit.run) {
-                    self.broken("I18", format!("run {} was refused its slot, and there was one", commit.run));
-                }
+            (Work::Commit(commit), Done::Refused(Refusal::LaneBusy)) if !self.lane_full_for(commit.run) => {
+                self.broken("I18", format!("run {} was refused its slot, and there was one", commit.run));
             }
             (Work::DeleteRun { run, .. }, Done::Unit) => {
                 self.deleted.insert(*run);

@@ -173,7 +173,7 @@ impl Drawing<'_> {
         let count = if busy == 0 { 0 } else { self.chance.range(0, 4 * busy as i64) };
         for _ in 0..count {
             let at = self.at();
-            let pick = self.chance.next();
+            let pick = self.chance.draw();
             let action = match self.chance.below(24) {
                 0..=4 => Action::Control { pick, wish: Wish::Cancel },
                 5..=7 => Action::Control { pick, wish: Wish::Pause },

@@ -1,6 +1,6 @@
 //! The simulator's seeds.
 //!
-//! `SEMEL_SEEDS` and `SEMEL_SEED_FROM` say which to run (3,000 from 0), `SEMEL_SEED` runs one alone
+//! `SEMEL_SEEDS` and `SEMEL_SEED_FROM` say which to run (300 from 0), `SEMEL_SEED` runs one alone
 //! and prints its timeline. The last line of the output is a summary that a program can read.
 
 use semel_verify::sim::faults::Fault;
@@ -57,7 +57,7 @@ fn seeds_that_once_failed() {
 #[test]
 fn seeds() {
     let from = number("SEMEL_SEED_FROM").unwrap_or(0);
-    let count = number("SEMEL_SEEDS").unwrap_or(3_000);
+    let count = number("SEMEL_SEEDS").unwrap_or(300);
     let totals = batch(&(from..from + count).collect::<Vec<u64>>());
     println!("{}", totals.line());
     if count >= 3_000 {

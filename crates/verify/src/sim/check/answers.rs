@@ -32,6 +32,15 @@ fn acknowledged(facts: &mut Facts<'_>) {
         );
         if stored.row.workspace != answer.workspace || (own && stored.row.flow.to_string() != flow) {
             facts.broken("R12", format!("client {} was told of run {run} of another flow or workspace", answer.caller));
+            continue;
+        }
+        // A quiet period may replace the payload later; nothing else does.
+        let starts = matches!(answer.decision, Decision::Start | Decision::Queue | Decision::Replace);
+        if let Some(inputs) = stored.inputs().filter(|_| starts)
+            && spell("", &inputs) != spell("", &answer.payload.json())
+        {
+            let text = format!("client {} sent {:?}, and run {run} runs with {inputs}", answer.caller, answer.payload);
+            facts.broken("R2", text);
         }
     }
 }
@@ -72,10 +81,7 @@ fn phantoms(facts: &mut Facts<'_>) {
             && let Some(outputs) = &stored.values.outputs
         {
             let variant = facts.world.spec_of(row).map_or(0, |f| f.variant);
-            if outputs["who"] != inputs["id"]
-                || outputs["n"] != inputs["n"]
-                || outputs["variant"] != Json::from(variant)
-            {
+            if outputs["who"] != inputs["id"] || outputs["n"] != inputs["n"] || outputs["variant"] != variant {
                 lost.push(format!("run {} gave {outputs} for {inputs} and variant {variant}", row.id));
             }
         } else if row.status == Status::Completed && !row.erased {

@@ -132,10 +132,8 @@ impl Walk<'_> {
             self.broken("R5", format!("{:?} after the run had ended {status:?}", name(&entry.event)));
         }
         match &entry.event {
-            Event::Created { revision, .. } => {
-                if *revision != self.journal.row.revision {
-                    self.broken("R10", "the journal and the head name different revisions".into());
-                }
+            Event::Created { revision, .. } if *revision != self.journal.row.revision => {
+                self.broken("R10", "the journal and the head name different revisions".into());
             }
             Event::Started { .. } => {}
             Event::StepStarted { step, take, round, at } => self.started(&step.0, *take, *round, *at),
@@ -167,11 +165,7 @@ impl Walk<'_> {
             }
             Event::AttemptFailed { step, attempt, doubt, .. } => self.attempt_failed(&step.0, *attempt, *doubt),
             Event::StepEnded { step, outcome, output, .. } => self.step_ended(&step.0, *outcome, output.as_ref()),
-            Event::OpDone { step, ok, .. } => {
-                if *ok {
-                    self.step_ended(&step.0, StepOutcome::Success, None);
-                }
-            }
+            Event::OpDone { step, ok: true, .. } => self.step_ended(&step.0, StepOutcome::Success, None),
             Event::Verdict { step, verdict, .. } => {
                 if *verdict == VerdictKind::RepeatNewKey {
                     *self.new_keys.entry(step.0.clone()).or_insert(0) += 1;

@@ -112,7 +112,7 @@ fn claims(facts: &mut Facts<'_>) {
         }
         match known.iter().find(|(h, _)| h.hex() == hash) {
             Some((_, (of, generation))) => {
-                if of.to_string() != run || row["generation"] != Json::from(*generation) {
+                if of.to_string() != run || row["generation"] != *generation {
                     let text =
                         format!("claim {hash} leads to {run} generation {}, not {of} {generation}", row["generation"]);
                     wrong.push(("R1", text));
@@ -202,7 +202,7 @@ fn key_values(facts: &mut Facts<'_>) {
         let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
         let place = (text("workspace"), text("namespace"), text("key"));
         let count = writes.remove(&place).unwrap_or(0);
-        if row["revision"] != Json::from(count) {
+        if row["revision"] != count {
             wrong.push(format!("{place:?} has revision {}, steps wrote it {count} times", row["revision"]));
         }
     }
