@@ -235,7 +235,8 @@ impl Check<'_> {
             findings.push((Code::ChildMissing, format!("it waits for run {child}, which is not there")));
             return Ok(());
         };
-        let waits_itself = row.parent.as_ref().is_some_and(|p| p.run == whole.row.id && p.waits);
+        // A step that does not wait ends with the next commit of its run, which is active until then.
+        let waits_itself = row.parent.as_ref().is_some_and(|p| p.run == whole.row.id && (p.waits || whole.row.active));
         let will_hear = if row.status.is_ended() {
             false
         } else if waits_itself {
