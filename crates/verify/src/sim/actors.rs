@@ -1,7 +1,8 @@
 //! Clients that resend on doubt, operators, and what they were answered.
 
 use super::faults::Fault;
-use super::flows::{self, Flow, Payload};
+use super::flows::{Flow, Payload};
+use super::garden;
 use super::hub::NodeId;
 use super::plan::{Action, Sending, WORKSPACES, Wish};
 use super::world::{Next, Phase, World};
@@ -76,7 +77,7 @@ impl World {
             Action::Erase { pick } => self.remove(pick, false),
             Action::Push { workspace, flow, dice } => {
                 let head = self.heads[&(workspace, flow)].clone();
-                let edited = flows::edit(&head, &mut super::chance::Chance::new(dice));
+                let edited = garden::edit(&head, &mut super::chance::Chance::new(dice));
                 self.hub.faults.lock().count(Fault::FlowEdited);
                 self.push_flow(workspace, edited, flow);
             }

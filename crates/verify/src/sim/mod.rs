@@ -5,8 +5,10 @@
 mod actors;
 pub mod chance;
 pub mod check;
+mod disk;
 pub mod faults;
 pub mod flows;
+mod garden;
 mod hub;
 pub mod model;
 mod outside;

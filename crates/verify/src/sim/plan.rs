@@ -2,7 +2,8 @@
 
 use super::chance::Chance;
 use super::faults::Point;
-use super::flows::{self, Flow, KINDS, Payload};
+use super::flows::{Flow, Payload};
+use super::garden::{self, KINDS};
 use std::collections::BTreeSet;
 
 pub const WORKSPACES: [&str; 3] = ["main", "other", "third"];
@@ -75,7 +76,7 @@ impl Script {
         let workspaces = chance.range(1, 3) as usize;
         let count = chance.range(1, 4) as usize;
         let flows: Vec<Flow> =
-            (0..count).map(|index| flows::draw(&mut Chance::of(seed, 3, index as u64), index)).collect();
+            (0..count).map(|index| garden::draw(&mut Chance::of(seed, 3, index as u64), index)).collect();
         let until = *chance.pick(&[5_000, 30_000, 120_000, 900_000, 7_200_000]);
         let mut drawing = Drawing { chance, flows: &flows, workspaces, until, actions: vec![] };
         drawing.sends();
