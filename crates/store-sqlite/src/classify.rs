@@ -1,6 +1,6 @@
 //! One table from SQLite's errors to the store's: who must act.
 
-use rusqlite::{Error, ErrorCode};
+use rusqlite::{Error, ErrorCode, ffi};
 use semel_store::StoreError;
 
 /// A stored value that cannot be right.
@@ -15,13 +15,16 @@ pub fn damaged(what: impl Into<String>) -> Error {
 
 /// | SQLite says | the store says |
 /// |---|---|
-/// | FULL | `Full`: the statement or commit was rolled back |
+/// | FULL, IOERR_SHMSIZE | `Full`: the statement or commit was rolled back; no room for the index of the log |
 /// | BUSY, LOCKED, PROTOCOL, NOMEM, INTERRUPT, ABORT, SCHEMA, CANTOPEN | `Busy`: nothing happened, try again |
 /// | IOERR, CORRUPT, NOTADB, READONLY, PERM, INTERNAL, NOLFS, a value that does not decode | `Poisoned` |
 /// | CONSTRAINT, MISMATCH, MISUSE, TOOBIG, RANGE, NOTFOUND, AUTH, a row that must exist | `Bug` |
 pub fn classify(error: &Error) -> StoreError {
     let text = error.to_string();
     match error {
+        Error::SqliteFailure(failure, _) if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
+            StoreError::Full(text)
+        }
         Error::SqliteFailure(failure, _) => by_code(failure.code, text),
         Error::SqlInputError { error, .. } => by_code(error.code, text),
         Error::FromSqlConversionFailure(..)
@@ -66,9 +69,12 @@ fn by_code(code: ErrorCode, text: String) -> StoreError {
 }
 
 /// What a failed COMMIT means. Only two failures leave no doubt that nothing was committed: the
-/// log could not grow (the commit record was never written), or the lock was not had.
+/// log could not grow (the commit record was never written), or the lock was not had. When the index
+/// of the log could not grow, the record was written before, and the next process would find it.
 pub fn classify_commit(error: &Error) -> StoreError {
+    let is_written = error.sqlite_error().is_some_and(|failure| failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE);
     match classify(error) {
+        other if is_written => StoreError::Poisoned(format!("the commit failed in an unknown state: {other}")),
         known @ (StoreError::Full(_) | StoreError::Busy(_)) => known,
         other => StoreError::Poisoned(format!("the commit failed in an unknown state: {other}")),
     }
@@ -77,7 +83,6 @@ pub fn classify_commit(error: &Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rusqlite::ffi;
 
     fn code_of(raw: std::ffi::c_int) -> &'static str {
         classify(&Error::SqliteFailure(ffi::Error::new(raw), None)).code()
@@ -87,6 +92,7 @@ mod tests {
     fn every_row_of_the_table() {
         let table = [
             (ffi::SQLITE_FULL, "store_full"),
+            (ffi::SQLITE_IOERR_SHMSIZE, "store_full"),
             (ffi::SQLITE_BUSY, "store_busy"),
             (ffi::SQLITE_BUSY_SNAPSHOT, "store_busy"),
             (ffi::SQLITE_LOCKED, "store_busy"),
@@ -133,6 +139,7 @@ mod tests {
         let commit = |raw| classify_commit(&Error::SqliteFailure(ffi::Error::new(raw), None)).code();
         assert_eq!(commit(ffi::SQLITE_FULL), "store_full");
         assert_eq!(commit(ffi::SQLITE_BUSY), "store_busy");
+        assert_eq!(commit(ffi::SQLITE_IOERR_SHMSIZE), "store_poisoned");
         assert_eq!(commit(ffi::SQLITE_IOERR_FSYNC), "store_poisoned");
         assert_eq!(commit(ffi::SQLITE_CONSTRAINT), "store_poisoned");
         assert_eq!(commit(ffi::SQLITE_CORRUPT), "store_poisoned");
