@@ -27,7 +27,8 @@ impl Inspection {
         if !path.exists() {
             return Err(OpenError::Missing(path.to_owned()));
         }
-        let connection = open::open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, CACHE_MIB).map_err(open::about(path))?;
+        let connection =
+            open::open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, CACHE_MIB, None).map_err(open::about(path))?;
         open::check_owner(&connection, path)?;
         open::check_current(&connection, path)?;
         Ok(Inspection { connection, names: Names::default() })

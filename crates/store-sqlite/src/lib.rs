@@ -14,6 +14,7 @@ mod audit;
 mod checkpoint;
 mod classify;
 mod codec;
+pub mod directory;
 mod dump;
 mod inspect;
 mod names;
@@ -61,7 +62,8 @@ impl SqliteStore {
             _lock: lock,
         });
         let pool = open_pool(path, &options).map_err(open::about(path))?;
-        let copier = open::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, 1).map_err(open::about(path))?;
+        let copier = open::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, 1, options.vfs.as_deref())
+            .map_err(open::about(path))?;
         let writer = writer::Writer::new(connection, shared.clone(), counters).map_err(open::about(path))?;
         let thread = start(path, writer, copier, &shared)?;
         Ok(Arc::new(SqliteStore { pool, writer: Mutex::new(Some(thread)), shared }))
@@ -77,7 +79,8 @@ fn read_meta(connection: &Connection) -> rusqlite::Result<(i64, Counters)> {
 
 fn open_pool(path: &Path, options: &Options) -> rusqlite::Result<reads::Pool> {
     let cache_mib = (options.cache_mib / 8).max(2);
-    let readers = (0..options.readers.max(1)).map(|_| open::open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, cache_mib));
+    let readers = (0..options.readers.max(1))
+        .map(|_| open::open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, cache_mib, options.vfs.as_deref()));
     Ok(reads::Pool::new(readers.collect::<rusqlite::Result<Vec<Connection>>>()?))
 }
 

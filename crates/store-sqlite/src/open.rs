@@ -1,6 +1,7 @@
 //! Opening a file: lock, modes, settings, migrations.
 
 use crate::classify::classify;
+use crate::directory;
 use rusqlite::{Connection, OpenFlags};
 use semel_core::Millis;
 use semel_store::{ClockFn, StoreError, failpoint};
@@ -42,6 +43,10 @@ pub struct Options {
     pub create: bool,
     /// Refuse to grow the database past this many pages.
     pub pages_max: Option<u32>,
+    /// The layer of SQLite that reads and writes files; `None` is the system's. Tests give one that fails or forgets.
+    pub vfs: Option<String>,
+    /// Settings of the writer's connection that come after the store's own, and undo them: for controls that must lose.
+    pub undone: Vec<(&'static str, &'static str)>,
 }
 
 impl Default for Options {
@@ -53,6 +58,8 @@ impl Default for Options {
             cache_mib: 64,
             create: true,
             pages_max: None,
+            vfs: None,
+            undone: vec![],
         }
     }
 }
@@ -149,11 +156,7 @@ fn make_directory(path: &Path) -> Result<(), OpenError> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => return Ok(()),
     };
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory).map_err(io_about(directory))
+    directory::make(directory).map_err(io_about(directory))
 }
 
 fn private_file(path: &Path) -> io::Result<File> {
@@ -188,7 +191,8 @@ fn is_network(kind: &str) -> bool {
 
 /// The writer's connection, with the schema brought up to date.
 pub fn open_writer(path: &Path, options: &Options) -> Result<Connection, OpenError> {
-    let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.cache_mib).map_err(about(path))?;
+    let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.cache_mib, options.vfs.as_deref())
+        .map_err(about(path))?;
     // Before the first write: another application's file is not even switched to WAL.
     check_owner(&connection, path)?;
     settle(&connection, options).map_err(about(path))?;
@@ -207,13 +211,20 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     if let Some(pages) = options.pages_max {
         connection.pragma_update(None, "max_page_count", pages)?;
     }
+    for (name, value) in &options.undone {
+        connection.pragma_update(None, name, value)?;
+    }
     Ok(())
 }
 
 /// For reads, and for checkpoints (`flags` say which).
-pub fn open(path: &Path, flags: OpenFlags, cache_mib: u32) -> rusqlite::Result<Connection> {
+pub fn open(path: &Path, flags: OpenFlags, cache_mib: u32, vfs: Option<&str>) -> rusqlite::Result<Connection> {
     // Each connection stays with one thread at a time, so SQLite's own mutex is not needed.
-    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
+        None => Connection::open_with_flags(path, flags)?,
+    };
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection.pragma_update(None, "cache_size", -i64::from(cache_mib) * 1024)?;

@@ -1,17 +1,16 @@
 //! The data directory: private to its owner, and so is everything in it.
 
 use crate::failure::Failure;
-use std::fs::DirBuilder;
+use semel_store_sqlite::directory;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const OTHERS: u32 = 0o077;
 
 /// Makes the directory with mode 0700. One that is there already is its owner's business, but not silently.
 pub fn prepare(directory: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| {
+    directory::make(directory).map_err(|error| {
         Failure::refused("data_dir", format!("cannot make the data directory {}: {error}", directory.display()))
     })?;
     let metadata = std::fs::metadata(directory).map_err(|error| unreadable(directory, &error))?;
@@ -31,7 +30,8 @@ pub fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     file.write_all(text.as_bytes()).map_err(cannot)?;
     file.as_file().sync_all().map_err(cannot)?;
     file.persist(path).map_err(|error| cannot(error.error))?;
-    Ok(())
+    // What is encrypted with a key must not outlive it: the name is as durable as the contents.
+    directory::sync(directory).map_err(cannot)
 }
 
 /// Reads a file that must be private.
