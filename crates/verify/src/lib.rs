@@ -1,5 +1,6 @@
 //! Proof: simulation, end-to-end, tidy. Never shipped.
 
+pub mod disk;
 pub mod fuzz;
 pub mod kill;
 pub mod sim;

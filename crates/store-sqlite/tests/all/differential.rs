@@ -1,10 +1,10 @@
 //! Random programs on the oracle and on SQLite: equal answers, equal reads, equal dumps.
 
-use crate::program::Program;
 use crate::support::{Hands, open};
 use semel_core::Millis;
 use semel_core::admission::{ClaimState, Decision};
 use semel_core::run::Status;
+use semel_store::conformance::program::Program;
 use semel_store::conformance::same_dump;
 use semel_store::memory::MemoryStore;
 use semel_store::*;

@@ -2,6 +2,5 @@
 
 mod differential;
 mod files;
-mod program;
 mod suite;
 mod support;

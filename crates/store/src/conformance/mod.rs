@@ -10,6 +10,7 @@ mod commits;
 mod lanes;
 mod lists;
 mod manage;
+pub mod program;
 mod removal;
 mod walls;
 

@@ -1,6 +1,7 @@
 //! The kill loop of continuous integration, and its controls. `SEMEL_KILLS=N` asks for more, `SEMEL_KILL_SEED=N` for
 //! others; a long one is `kill-loop run`, which `scripts/soak` uses.
 
+use crate::number;
 use semel_verify::kill::check::Kind;
 use semel_verify::kill::nemesis::{self, Plan};
 use semel_verify::kill::report::Report;
@@ -9,13 +10,6 @@ use std::process::Command;
 use tempfile::TempDir;
 
 const KILLS: u64 = 100;
-
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")),
-        Err(_) => default,
-    }
-}
 
 fn target() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_kill-loop")).parent().expect("target/<profile>").to_owned()

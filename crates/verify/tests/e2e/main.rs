@@ -13,6 +13,7 @@ mod control;
 mod crash_more;
 mod crashes;
 mod decided;
+mod disk_full;
 mod doubts;
 mod events;
 mod lanes;

@@ -137,10 +137,16 @@ pub fn word_findings(path: &str, text: &str, words: &[&str], why: &str) -> Vec<S
     found.map(|((line, column), word)| format!("{path}:{line}:{column}: `{word}` {why}")).collect()
 }
 
+/// Where SQLite calls back: it hands out pointers, and nobody else in a crate that is never shipped.
+const MAY_BE_UNSAFE: &str = "crates/verify/src/disk/vfs.rs";
+
 #[test]
 fn nothing_is_unsafe() {
-    let findings = sources()
+    let sources = sources();
+    assert!(sources.contains_key(MAY_BE_UNSAFE), "{MAY_BE_UNSAFE} moved: name its new place here");
+    let findings = sources
         .iter()
+        .filter(|(path, _)| *path != MAY_BE_UNSAFE)
         .flat_map(|(path, text)| word_findings(path, &code_only(text), &["unsafe"], "is not used here"))
         .collect();
     none(findings, "Use a well-kept package that has it inside.");

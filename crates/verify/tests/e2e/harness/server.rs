@@ -17,9 +17,16 @@ pub struct Options {
     /// Tokens instead of `--dev`.
     pub tokens: bool,
     pub environment: Vec<(String, String)>,
+    /// Where the store is, if not beside the logs.
+    pub data: Option<PathBuf>,
 }
 
 impl Options {
+    pub fn data(mut self, directory: &Path) -> Options {
+        self.data = Some(directory.to_owned());
+        self
+    }
+
     pub fn env(mut self, name: &str, value: &str) -> Options {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
@@ -126,7 +133,7 @@ impl Server {
     }
 
     pub fn store(&self) -> PathBuf {
-        self.path("data").join("semel.db")
+        self.options.data.clone().unwrap_or_else(|| self.path("data")).join("semel.db")
     }
 
     /// What the process printed, on both streams, over all its lives.

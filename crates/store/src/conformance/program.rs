@@ -1,11 +1,11 @@
 //! Random programs of writes: few keys, few lanes, all policies, right and wrong guards.
 
+use crate::*;
 use semel_core::admission::*;
 use semel_core::fingerprint::Fingerprint;
 use semel_core::ir::EffectClass;
 use semel_core::run::{By, EndStatus, Event, Status, StepKey, encode_events};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
-use semel_store::*;
 use serde_json::{Value as Json, json};
 
 /// SplitMix64: small, seeded, the same everywhere.
