@@ -48,7 +48,7 @@ pub enum AdmitError {
     Disabled,
     #[error("the flow's {what} did not resolve: {message}")]
     Expression { what: &'static str, message: String },
-    #[error("too many runs wait in this workspace")]
+    #[error("too many events wait to be stored")]
     TooManyPending,
     #[error(transparent)]
     Store(#[from] StoreError),

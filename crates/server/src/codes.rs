@@ -39,6 +39,7 @@ macro_rules! codes {
 codes! {
     // The bytes of a request.
     BodyTooLarge = "body_too_large", 413, "The body is too large";
+    HeadTooLarge = "head_too_large", 431, "The head of the request is too large";
     BodyTimeout = "body_timeout", 408, "The body took too long to arrive";
     BodyUnreadable = "body_unreadable", 400, "The body broke off";
     BodyNotUtf8 = "body_not_utf8", 400, "The body is not UTF-8";
@@ -82,7 +83,7 @@ codes! {
     FlowInvalid = "flow_invalid", 422, "The flow has errors";
     InputInvalid = "input_invalid", 422, "The inputs cannot be used";
     ExpressionFailed = "expression_failed", 422, "An expression of the flow did not resolve";
-    TooManyPending = "too_many_pending", 429, "Too many runs wait in this workspace";
+    TooManyPending = "too_many_pending", 429, "Too many events wait to be stored";
 
     // Decided against.
     PayloadMismatch = "payload_mismatch", 422, "The key was used with another payload";

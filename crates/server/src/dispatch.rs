@@ -11,10 +11,10 @@ use crate::routes::{ANY_QUERY, ROUTES, Route, Takes};
 use crate::state::AppState;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
@@ -37,7 +37,10 @@ pub async fn around(State(app): State<AppState>, request: Request, next: Next) -
     let id = format!("{:016x}", rand::random::<u64>());
     let method = request.method().clone();
     let span = tracing::info_span!("request", id = %id);
-    let mut response = unpanicked(next.run(request)).instrument(span).await;
+    let mut response = match check_head(&request, app.limits().header_bytes_max) {
+        Ok(()) => unpanicked(next.run(request)).instrument(span).await,
+        Err(problem) => problem.into_response(),
+    };
     let route = response.extensions().get::<MatchedRoute>().map_or("(none)", |matched| matched.0.path);
     let status = response.status().as_u16();
     app.metrics().answered(route, status, began.elapsed());
@@ -54,6 +57,20 @@ pub async fn around(State(app): State<AppState>, request: Request, next: Next) -
     response
 }
 
+/// The library stops reading a head that outgrows its buffer, and how far it reads depends on how the bytes come in;
+/// this is the limit itself. Counted as HTTP/1 writes it.
+fn check_head(request: &Request, bytes_max: usize) -> Result<(), Problem> {
+    let target = request.uri().path_and_query().map_or(1, |target| target.as_str().len());
+    let line = request.method().as_str().len() + target + " HTTP/1.1\r\n".len() + 1;
+    let fields: usize =
+        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum();
+    if line + fields + "\r\n".len() <= bytes_max {
+        return Ok(());
+    }
+    let detail = format!("the request line and the headers are larger than {bytes_max} bytes; nothing was stored");
+    Err(Problem::new(Code::HeadTooLarge, detail))
+}
+
 /// A panic is answered like any other defect, and ends one request, not the connection's others.
 async fn unpanicked(answering: impl Future<Output = Response>) -> Response {
     let answered = AssertUnwindSafe(answering).catch_unwind().await;
@@ -63,7 +80,7 @@ async fn unpanicked(answering: impl Future<Output = Response>) -> Response {
 /// A request that matched a row of the table.
 pub async fn dispatch(app: AppState, route: &'static Route, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let path = parts.uri.path().to_owned();
+    let (path, version) = (parts.uri.path().to_owned(), parts.version);
     let who = identify(&app, route, &parts.headers).await;
     let workspace = who.as_ref().ok().and_then(|who| who.as_ref()).map(|who| who.workspace.clone());
     let answer = admit_request(&app, route, parts, body, who).await;
@@ -71,7 +88,14 @@ pub async fn dispatch(app: AppState, route: &'static Route, request: Request) ->
         Ok(response) => response,
         Err(problem) => {
             note_refusal(&app, route, workspace, &path, problem.code);
-            problem.into_response()
+            let unread = matches!(problem.code, Code::BodyTooLarge | Code::BodyTimeout | Code::BodyUnreadable);
+            let mut response = problem.into_response();
+            if unread && version < Version::HTTP_2 {
+                // The rest of the body is not read, so the connection ends here; a client that is not told would
+                // put its next request into it.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
         }
     };
     response.extensions_mut().insert(MatchedRoute(route));
@@ -300,6 +324,15 @@ mod tests {
         assert_eq!(check(Some("localhost:8080"), Some("http://evil.example")), Err(Code::CrossOrigin));
         assert_eq!(check(Some("localhost:8080"), Some("null")), Err(Code::CrossOrigin));
         assert_eq!(check(Some("evil.example:8080"), None), Err(Code::HostRefused));
+    }
+
+    #[test]
+    fn a_head_is_counted_as_it_was_written() {
+        let head = "POST /v1/runs?x=1 HTTP/1.1\r\nhost: localhost\r\nx-a: b\r\n\r\n";
+        let request = Request::post("http://localhost/v1/runs?x=1").header("host", "localhost").header("x-a", "b");
+        let request = request.body(Body::empty()).unwrap();
+        assert_eq!(check_head(&request, head.len()), Ok(()));
+        assert_eq!(check_head(&request, head.len() - 1).unwrap_err().code, Code::HeadTooLarge);
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | connections | `connections_max` | 503 and closed, before a byte is read |
 //! | first bytes, request head | `header_read_ms_max` | closed |
-//! | size of a request head | `header_bytes_max` | 431 |
+//! | size of a request head | `header_bytes_max` | 431 (to the byte in `dispatch`) |
 //! | streams of an HTTP/2 connection | 64 | refused by the protocol |
 //! | body | `body_bytes_max`, `body_read_ms_max` | 413, 408 (in `dispatch`) |
 //! | orderly end | 10 s | what is still open is cut |

@@ -71,6 +71,10 @@ async fn bodies_are_limited_in_size_and_time() {
     let head = "POST /v1/workflows/echo/trigger HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n3e9\r\n{}\r\n0\r\n\r\n", " ".repeat(0x3e9));
     assert!(say(at.address, chunked.as_bytes()).await.starts_with("HTTP/1.1 413"));
+    // Who would keep the connection is told not to: the rest of the body is still in it.
+    let kept = head.replace("connection: close\r\n", "");
+    let answer = say(at.address, format!("{kept}content-length: 5000\r\n\r\n{{").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "{answer}");
     let declared = format!("{head}content-length: 1001\r\n\r\n{}", " ".repeat(1_001));
     assert!(say(at.address, declared.as_bytes()).await.starts_with("HTTP/1.1 413"));
     let stalled = format!("{head}content-length: 10\r\n\r\n{{");

@@ -18,6 +18,7 @@ mod doubts;
 mod events;
 mod lanes;
 mod lanes_more;
+mod limits;
 mod loops;
 mod policies;
 mod races;

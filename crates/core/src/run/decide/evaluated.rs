@@ -42,6 +42,11 @@ impl Machine<'_> {
                 self.emit(Event::LoopStarted { step: step.clone(), count, concurrent, items });
                 self.touched.push_back(step);
             }
+            Ok(Evaluated::Sleep { ms }) if ms > self.limits.wait_ms_max => {
+                // A shorter wait than was asked for would be a lie.
+                let text = format!("a wait may last {}", crate::duration::print_ms(self.limits.wait_ms_max));
+                self.end_step(key, StepOutcome::Failed, None, Some(Failure::new("wait_too_long", text)));
+            }
             Ok(Evaluated::Sleep { ms }) => self.set_timer(key, ms, TimerWhy::Sleep),
             Ok(Evaluated::Inline { result, labels }) => {
                 if let Some(labels) = labels {

@@ -105,11 +105,19 @@ scenarios! {
     }
 
     fn a_sleep_has_a_limit() {
-        let mut world = World::of(vec![sleep("s", i64::MAX)]);
-        world.limits.wait_ms_max = 500;
-        let mut world = world.start();
-        world.answer_all();
+        let slept = |ms: i64| {
+            let mut world = World::of(vec![sleep("s", ms)]);
+            world.limits.wait_ms_max = 500;
+            let mut world = world.start();
+            world.answer_all();
+            world
+        };
+        let world = slept(500);
         assert_eq!(world.state.next_due(), Some(world.now.plus(500)));
+        for too_long in [501, i64::MAX] {
+            let world = slept(too_long);
+            assert_eq!((world.status(), world.state.next_due()), (Status::Failed, None), "not a shorter one instead");
+        }
     }
 
     fn lost_answers_of_harmless_classes_are_repeated_then_fail_without_doubt() {

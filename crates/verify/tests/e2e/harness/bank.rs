@@ -8,6 +8,7 @@
 //! | `/flaky/{n}/{name}` | 500 for the first n calls, then applies |
 //! | `/slow/{ms}/{name}` | applies, then takes that long to answer |
 //! | `/status/{code}/{name}` | answers with this status |
+//! | `/bytes/{n}/{name}` | answers with so many bytes |
 //! | `/echo/{name}` | applies, and shows the caller what it sent |
 //! | `cut_url` | applies, then closes the connection without an answer |
 
@@ -39,6 +40,8 @@ struct Ledger {
     applied: BTreeMap<String, u32>,
     receipts: BTreeMap<String, String>,
     gates: HashMap<String, Arc<Semaphore>>,
+    /// Held calls that have not been answered: now, and the most there ever were.
+    held: BTreeMap<String, (usize, usize)>,
 }
 
 impl Ledger {
@@ -86,6 +89,7 @@ impl Bank {
             .route("/flaky/{count}/{name}", any(flaky))
             .route("/slow/{ms}/{name}", any(slow))
             .route("/status/{code}/{name}", any(status))
+            .route("/bytes/{count}/{name}", any(bytes))
             .route("/echo/{name}", post(echo))
             .with_state(bank.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -120,6 +124,11 @@ impl Bank {
 
     pub fn keys(&self, name: &str) -> Vec<String> {
         self.calls(name).into_iter().map(|call| call.key.unwrap_or_default()).collect()
+    }
+
+    /// The most calls that were held under this name at one time.
+    pub fn most_at_once(&self, name: &str) -> usize {
+        self.ledger().held.get(name).map_or(0, |(_, most)| *most)
     }
 
     /// Waits until that many calls have reached `name`.
@@ -204,10 +213,16 @@ async fn hold(State(bank): State<Bank>, Path(name): Path<String>, headers: Heade
     let (text, gate) = {
         let call = bank.record(&name, &headers, &body);
         let mut ledger = bank.ledger();
+        let (now, most) = ledger.held.entry(name.clone()).or_default();
+        *now += 1;
+        *most = (*most).max(*now);
         (ledger.apply_once(&name, call.key.as_ref()), ledger.gate(&name))
     };
     if let Ok(permit) = gate.acquire().await {
         permit.forget();
+    }
+    if let Some((now, _)) = bank.ledger().held.get_mut(&name) {
+        *now -= 1;
     }
     receipt(text)
 }
@@ -245,6 +260,11 @@ async fn status(
 ) -> StatusCode {
     bank.record(&name, &headers, &body);
     StatusCode::from_u16(code).unwrap_or(StatusCode::IM_A_TEAPOT)
+}
+
+async fn bytes(State(bank): State<Bank>, Path((count, name)): Path<(usize, String)>, headers: HeaderMap) -> String {
+    bank.record(&name, &headers, "");
+    "x".repeat(count)
 }
 
 async fn echo(State(bank): State<Bank>, Path(name): Path<String>, headers: HeaderMap, body: String) -> Body<Json> {
