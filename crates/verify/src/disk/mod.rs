@@ -4,6 +4,7 @@
 //! a [`Disk`] of every call. The disk writes down what was written and synced, so that [`image`] can make the files a
 //! machine may find after it lost power; and it can refuse a call, as a broken device does.
 
+pub mod cuts;
 pub mod image;
 pub mod script;
 mod vfs;

@@ -155,7 +155,7 @@ fn settled(run: &Run, found: &mut Vec<Violation>) {
     } else if !flows::named(&run.flow).is_some_and(|flow| flow.ends.contains(&run.status.as_str())) {
         found.push(violation(Kind::EndedBadly, about()));
     }
-    if run.generation > 1 {
+    if run.generation > 1 && !flows::named(&run.flow).is_some_and(Flow::resumes) {
         found.push(violation(Kind::TwoRuns, format!("{} of {} has generation {}", run.id, run.flow, run.generation)));
     }
 }
@@ -177,7 +177,11 @@ fn claims(evidence: &Evidence, found: &mut Vec<Violation>) {
     for (flow, key, run) in of_runs.difference(&of_claims) {
         found.push(violation(Kind::ClaimWrong, format!("run {run} of {flow} has no claim of {key}")));
     }
+    let known: BTreeSet<(&str, &str)> = of_runs.iter().map(|(flow, _, run)| (*flow, *run)).collect();
     for (flow, key, run) in of_claims.difference(&of_runs) {
+        if flows::named(flow).is_some_and(Flow::gathers) && known.contains(&(*flow, *run)) {
+            continue;
+        }
         found.push(violation(Kind::ClaimWrong, format!("the claim of {key} ({flow}) names run {run}")));
     }
 }
@@ -252,7 +256,7 @@ fn effects(evidence: &Evidence, found: &mut Vec<Violation>) {
     }
     for run in &evidence.world.runs {
         let effects = evidence.world.effects.get(&run.id).map(Vec::as_slice).unwrap_or_default();
-        doubts(run, effects, found);
+        doubts(run, effects, &called, found);
         for effect in effects.iter().filter(|effect| effect.state == "done" && !effect.judged) {
             if !called.contains(&(&run.id, &effect.key)) && !called.contains(&(&run.id, &effect.step)) {
                 found.push(violation(Kind::OutcomeInvented, format!("{} of {}", effect.step, run.id)));
@@ -263,12 +267,21 @@ fn effects(evidence: &Evidence, found: &mut Vec<Violation>) {
     }
 }
 
-fn doubts(run: &Run, effects: &[Effect], found: &mut Vec<Violation>) {
-    let in_doubt = effects.iter().filter(|effect| effect.state == "in_doubt").count() as u64;
-    if (run.status == "held") != (in_doubt > 0) || run.open_doubts != in_doubt {
-        let (status, open) = (&run.status, run.open_doubts);
-        let about = format!("{} of {}: {status}, {open} doubts open, {in_doubt} in the ledger", run.id, run.flow);
+fn doubts(run: &Run, effects: &[Effect], called: &BTreeSet<(&str, &str)>, found: &mut Vec<Violation>) {
+    let in_doubt: Vec<&Effect> = effects.iter().filter(|effect| effect.state == "in_doubt").collect();
+    // One that a person let be repeated stays unknown until it is, which in a cancelled run is never.
+    let undecided = in_doubt.iter().filter(|effect| effect.repeats == 0).count() as u64;
+    let (held, open) = (run.status == "held", run.open_doubts);
+    if held != (open > 0) || open < undecided || open > in_doubt.len() as u64 {
+        let about = format!("{} of {}: {}, {open} doubts open, {in_doubt:?}", run.id, run.flow, run.status);
         found.push(violation(Kind::DoubtNotHeld, about));
+    }
+    for effect in effects.iter().filter(|effect| effect.state == "failed_clean" && effect.class == "naked") {
+        // The ledger answers a naked call well or not at all.
+        if called.contains(&(&run.id, &effect.key)) && !effect.judged {
+            let about = format!("{} of {} was sent, and is called failed", effect.step, run.id);
+            found.push(violation(Kind::DoubtNotHeld, about));
+        }
     }
     let settled = ["completed", "failed", "cancelled"].contains(&run.status.as_str());
     for effect in effects.iter().filter(|effect| settled && effect.state == "intent") {

@@ -15,22 +15,34 @@ pub struct Flow {
     /// How many of a hundred events are for it; none for flows that others start.
     pub share: u32,
     pub owes: &'static [Owed],
-    /// How its runs may end.
+    /// How its runs may end. What failed was never sent: there was no free place for the call.
     pub ends: &'static [&'static str],
     /// Another payload under a known key must be refused.
     pub refuses_altered: bool,
 }
 
+impl Flow {
+    /// Several events may lead to one run.
+    pub fn gathers(&self) -> bool {
+        self.id == "gather"
+    }
+
+    /// A failed run goes on when its event comes again, as the next generation.
+    pub fn resumes(&self) -> bool {
+        self.id == "limp"
+    }
+}
+
 pub const FLOWS: &[Flow] = &[
-    Flow { id: "pay", share: 26, owes: &[("charge", Receiver::Dedupe)], ends: &["completed"], refuses_altered: true },
+    Flow { id: "pay", share: 20, owes: &[("charge", Receiver::Dedupe)], ends: &["completed"], refuses_altered: true },
     Flow {
         id: "once",
-        share: 14,
+        share: 12,
         owes: &[("send", Receiver::Naive)],
         ends: &["completed", "held"],
         refuses_altered: false,
     },
-    Flow { id: "cut", share: 3, owes: &[("send", Receiver::Cut)], ends: &["held"], refuses_altered: false },
+    Flow { id: "cut", share: 3, owes: &[("send", Receiver::Cut)], ends: &["held", "failed"], refuses_altered: false },
     Flow {
         id: "upsert",
         share: 10,
@@ -73,6 +85,15 @@ pub const FLOWS: &[Flow] = &[
         refuses_altered: false,
     },
     Flow { id: "hook", share: 10, owes: &[("take", Receiver::Dedupe)], ends: &["completed"], refuses_altered: true },
+    Flow { id: "gather", share: 4, owes: &[("work", Receiver::Dedupe)], ends: &["completed"], refuses_altered: false },
+    Flow {
+        id: "limp",
+        share: 4,
+        owes: &[("first", Receiver::Dedupe), ("second", Receiver::Flaky)],
+        // It fails if the second call is answered badly; the next twin resumes it.
+        ends: &["completed", "failed"],
+        refuses_altered: true,
+    },
     Flow { id: "tick", share: 0, owes: &[("work", Receiver::Dedupe)], ends: &["completed"], refuses_altered: false },
 ];
 
@@ -114,6 +135,7 @@ pub fn sources(ledger: &str) -> Vec<String> {
     let data = "trigger.data.event";
     let (pay, once, cut, upsert) = (of("pay", data), of("once", data), of("cut", data), of("upsert", data));
     let (steps, family, child) = (of("steps", data), of("family", data), of("child", "inputs.event"));
+    let (gather, limp) = (of("gather", data), of("limp", data));
     let (line, swap, hook) = (of("line", data), of("swap", data), of("hook", "trigger.body.id"));
     let flaky = ", effect: keyed, timeout: PT0.6S, retry: {type: constant, interval: PT0.05S, maxAttempts: 30}";
     let each = steps.call("item", "POST", "dedupe", "each-{{ taskrun.value }}", ", effect: keyed");
@@ -160,6 +182,17 @@ pub fn sources(ledger: &str) -> Vec<String> {
             &format!(
                 "triggers:\n  - {{id: door, type: trigger.Webhook, key: {HOOK_KEY}}}\nidempotency: {{key: '{{{{ trigger.body.id }}}}'}}"
             ),
+        ),
+        gather.flow(
+            &[gather.keyed("work")],
+            "lane: {key: '{{ trigger.data.lane }}', busy: {coalesce: {quiet: PT0.3S, max: PT2S}}}",
+        ),
+        limp.flow(
+            &[
+                limp.keyed("first"),
+                limp.call("second", "POST", "flaky", "second", ", effect: keyed, timeout: PT0.6S"),
+            ],
+            "idempotency: {preset: semel}",
         ),
         tick(ledger, false),
     ]

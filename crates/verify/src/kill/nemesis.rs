@@ -7,7 +7,7 @@
 //! | `stopped` | SIGSTOP for 1 to 2.5 s, in which a second server must be refused the file; SIGCONT; then as `random` |
 //! | the name of a failpoint | it aborts there by itself (only with a binary that has failpoints) |
 
-use super::check::{self, Evidence, Kind, Violation, violation};
+use super::check::{self, Evidence, Kind, violation};
 use super::flows;
 use super::observe::Api;
 use super::person::Person;
@@ -15,6 +15,8 @@ use super::records;
 use super::report::Report;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use semel_store::check::Options;
+use semel_store_sqlite::Inspection;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -24,6 +26,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SIGABRT: i32 = 6;
+/// Looks at the file in the course of a loop; one takes the longer the more there is in it.
+const CHECKS: u32 = 5;
 /// A start that takes longer has failed.
 const START_MAX: Duration = Duration::from_secs(30);
 const SETTLE_MAX: Duration = Duration::from_secs(60);
@@ -45,7 +49,7 @@ pub struct Plan {
     pub company: PathBuf,
     /// An empty directory for the store and the records.
     pub directory: PathBuf,
-    /// A failpoint that breaks a promise, armed in every tenth life: the control, which must be found out.
+    /// A failpoint that breaks a promise, armed in every fourth life: the control, which must be found out.
     pub sabotage: Option<String>,
 }
 
@@ -96,7 +100,7 @@ fn deaths(plan: &Plan, chance: &mut StdRng) -> Vec<Death> {
     while deaths.len() < plan.kills as usize {
         let number = deaths.len();
         let death = match (&plan.sabotage, chance.random_range(0..100)) {
-            (Some(name), _) if number % 10 == 9 => {
+            (Some(name), _) if number % 4 == 3 => {
                 let pass = chance.random_range(3..=15);
                 Death::Failpoint { name: name.clone(), arming: format!("{name}@{pass}=skip") }
             }
@@ -164,6 +168,11 @@ pub async fn run(plan: Plan) -> Result<Report, String> {
             sender = Some(this.start_sender()?);
         }
         this.live(&death);
+        if sender.is_some() && this.report.kills().is_multiple_of((this.plan.kills / CHECKS).max(1)) {
+            // As the dead left it: nothing has been recovered yet.
+            let when = format!("after {} deaths, the last {}", this.report.kills(), death.name());
+            this.look_at_the_file(&when);
+        }
     }
     let sender = sender.ok_or("too few kills to send anything")?;
     on_call.abort();
@@ -388,8 +397,7 @@ impl Loop {
         self.report.count(&calls, &notes, &world);
         let found = check::violations(&Evidence { calls: &calls, notes: &notes, world: &world });
         self.report.violations.extend(found);
-        let damage = self.damage();
-        self.report.violations.extend(damage);
+        self.look_at_the_file("at the end");
         Ok(())
     }
 
@@ -407,17 +415,20 @@ impl Loop {
         Ok(())
     }
 
-    /// SQLite's own check of the file.
-    fn damage(&self) -> Option<Violation> {
+    /// The store's own checker, on the file as it lies there.
+    fn look_at_the_file(&mut self, when: &str) {
         let path = self.path("data").join("semel.db");
-        let check = || {
-            let file = rusqlite::Connection::open_with_flags(&path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-            file.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
-        };
-        match check() {
-            Ok(word) if word == "ok" => None,
-            Ok(word) => Some(violation(Kind::StoreDamaged, word)),
-            Err(error) => Some(violation(Kind::StoreDamaged, error.to_string())),
+        let looked = Inspection::open(&path)
+            .map_err(|error| error.to_string())
+            .and_then(|file| file.check(&Options::default(), true, &mut |_| {}).map_err(|error| error.to_string()));
+        let about = |text: String| violation(Kind::StoreDamaged, format!("{when}: {text}"));
+        match looked {
+            Ok(found) => {
+                let texts = found.violations.iter().map(|one| format!("{} {}: {}", one.code, one.what, one.message));
+                self.report.violations.extend(texts.map(about));
+                self.report.checks += 1;
+            }
+            Err(error) => self.report.violations.push(about(error)),
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Report {
     /// Repeated calls per receiver, beyond the first of each effect.
     pub again: BTreeMap<Receiver, usize>,
     pub verdicts: usize,
+    /// Looks of the store's own checker at the file.
+    pub checks: usize,
     pub slowest_start: Duration,
     pub took: Duration,
     pub violations: Vec<Violation>,
@@ -84,7 +86,7 @@ impl fmt::Display for Report {
             "events {} offered, {} owed, {} promises, {} attempts",
             self.offered, self.obligations, self.promises, self.attempts
         )?;
-        writeln!(f, "runs {:?}, {} verdicts given", self.runs, self.verdicts)?;
+        writeln!(f, "runs {:?}, {} verdicts given, file checked {} times", self.runs, self.verdicts, self.checks)?;
         writeln!(f, "effects {}, calls {}, sent again {:?}", self.effects, self.calls, self.again)?;
         for violation in &self.violations {
             writeln!(f, "VIOLATION {:?}: {}", violation.kind, violation.about)?;

@@ -96,6 +96,13 @@ fn good() -> Story {
     ];
     story.event("steps", "steps-9-L0", "completed", &steps);
     story.notes.push(Note::Altered { flow: "pay".into(), event: "pay-1-L1".into(), status: 422, run: None });
+    // Two events that were gathered: one run, two claims.
+    story.event("gather", "gather-10-L1", "completed", &[("work", Receiver::Dedupe)]);
+    let run = "run-gather-10-L1";
+    let (flow, event) = ("gather", "gather-13-L1");
+    story.notes.push(Note::Offered { flow: flow.into(), event: event.into() });
+    story.notes.push(Note::Promised { flow: flow.into(), event: event.into(), run: run.into(), replayed: false });
+    story.world.claims.push(Claim { key: event.into(), flow: flow.into(), run: run.into(), state: "done".into() });
     story
 }
 
@@ -186,6 +193,21 @@ fn doubts_that_are_not_held_and_outcomes_that_are_not_true() {
     story.effect("pay-1-L1").state = "intent".into();
     assert_eq!(story.found(), [Kind::DoubtNotHeld]);
     let mut story = good();
+    (story.run("cut-3-L0").status, story.run("cut-3-L0").open_doubts) = ("failed".into(), 0);
+    let clean = Effect { state: "failed_clean".into(), class: "naked".into(), ..story.effect("cut-3-L0").clone() };
+    *story.effect("cut-3-L0") = clean;
+    assert_eq!(story.found(), [Kind::DoubtNotHeld], "it was sent");
+    story.calls.retain(|call| call.event != "cut-3-L0");
+    assert_eq!(story.found(), [], "it never left");
+    // A cancelled run does not repeat what a person let be repeated: that stays unknown, and nothing is open.
+    let mut story = good();
+    story.event("swap", "swap-11-L2", "cancelled", &[("work", Receiver::Dedupe)]);
+    let decided = Effect { state: "in_doubt".into(), repeats: 1, ..story.effect("swap-11-L2").clone() };
+    *story.effect("swap-11-L2") = decided;
+    assert_eq!(story.found(), []);
+    story.effect("swap-11-L2").repeats = 0;
+    assert_eq!(story.found(), [Kind::DoubtNotHeld]);
+    let mut story = good();
     story.calls.remove(0);
     assert_eq!(story.found(), [Kind::OutcomeInvented, Kind::EffectMissing]);
     let mut story = good();
@@ -220,6 +242,9 @@ fn payloads_claims_lanes_and_timers() {
     let mut story = good();
     story.world.claims[0].run = "run-cut-3-L0".into();
     assert_eq!(story.found(), [Kind::ClaimWrong, Kind::ClaimWrong]);
+    let mut story = good();
+    story.world.claims.last_mut().expect("the gathered one").run = "run-pay-1-L1".into();
+    assert_eq!(story.found(), [Kind::ClaimWrong]);
     let mut story = good();
     let leave = story.calls.iter().position(|call| call.event == "line-5-L2" && call.step == "leave").expect("a call");
     let leave = story.calls.remove(leave);

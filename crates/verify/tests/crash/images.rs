@@ -3,123 +3,33 @@
 //! `SEMEL_IMAGES=N` asks for more images, `SEMEL_IMAGE_SEED=N` for other scripts.
 
 use crate::number;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use rusqlite::{Connection, OpenFlags};
 use semel_core::WorkspaceId;
 use semel_store::Reads;
 use semel_store_sqlite::{APPLICATION_ID, Options, SCHEMA_VERSION, SqliteStore};
 use semel_verify::disk::Disk;
+use semel_verify::disk::cuts::{self, Tally};
 use semel_verify::disk::image::{self, Weather};
-use semel_verify::disk::script::{self, Found, Recording, Script};
+use semel_verify::disk::script::{self, Found, Script};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const IMAGES: u64 = 5_000;
-const IMAGES_PER_SCRIPT: u64 = 125;
-const WRITES: usize = 45;
-const THREADS: usize = 2;
-
-#[derive(Debug, Default)]
-struct Tally {
-    good: u64,
-    lost: u64,
-    no_prefix: u64,
-    damaged: u64,
-    /// A few of the bad ones, with what makes them again.
-    examples: Vec<String>,
-}
-
-impl Tally {
-    fn images(&self) -> u64 {
-        self.good + self.bad()
-    }
-
-    fn bad(&self) -> u64 {
-        self.lost + self.no_prefix + self.damaged
-    }
-
-    fn add(&mut self, found: Found, what: impl FnOnce() -> String) {
-        match &found {
-            Found::Prefix(_) => self.good += 1,
-            Found::Lost { .. } => self.lost += 1,
-            Found::NoPrefix { .. } => self.no_prefix += 1,
-            Found::Damaged(_) => self.damaged += 1,
-        }
-        if !matches!(found, Found::Prefix(_)) && self.examples.len() < 5 {
-            self.examples.push(format!("{}: {found:?}", what()));
-        }
-    }
-
-    fn summary(&self, what: &str) -> String {
-        format!(
-            "SUMMARY {what} images={} lost={} no_prefix={} damaged={} violations={}",
-            self.images(),
-            self.lost,
-            self.no_prefix,
-            self.damaged,
-            self.bad()
-        )
-    }
-}
-
-/// Each image is made from a seed of its own.
-fn random_images(recording: &Recording, script: u64, count: u64, tally: &Mutex<Tally>) {
-    let next = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::SeqCst);
-                    if number >= count {
-                        return;
-                    }
-                    let mut chance = StdRng::seed_from_u64((script << 32) | number);
-                    let until = chance.random_range(0..=recording.ops.len());
-                    let weather = Weather::any(&mut chance);
-                    let files = image::after(&recording.ops, until, weather, &mut chance);
-                    let found = recording.open(&files, until);
-                    let what = || format!("script {script}, image {number}, until {until}, {weather:?}");
-                    tally.lock().expect("no panic").add(found, what);
-                }
-            });
-        }
-    });
-}
-
-fn scripts(count: u64, first: u64, undone: &[(&'static str, &'static str)]) -> Tally {
-    let tally = Mutex::new(Tally::default());
-    let mut left = count;
-    for script in first.. {
-        if left == 0 {
-            break;
-        }
-        // Some scripts are one long life, some are closed and opened again in between.
-        let lives = 1 + (script % 3) as usize;
-        let recording =
-            Script { seed: script, writes: WRITES, lives, alone: script % 4 == 0, undone: undone.to_vec() }.record();
-        assert!(recording.writes() >= WRITES);
-        let share = left.min(IMAGES_PER_SCRIPT);
-        random_images(&recording, script, share, &tally);
-        left -= share;
-    }
-    tally.into_inner().expect("no panic")
-}
 
 #[test]
 fn no_power_cut_loses_what_was_answered() {
-    let tally = scripts(number("SEMEL_IMAGES", IMAGES), number("SEMEL_IMAGE_SEED", 1), &[]);
-    eprintln!("{}", tally.summary("crash_images"));
+    let tally = cuts::run(number("SEMEL_IMAGES", IMAGES), number("SEMEL_IMAGE_SEED", 1), &[]);
+    eprintln!("SUMMARY crash_images {tally}");
     assert_eq!(tally.bad(), 0, "{tally:#?}");
 }
 
 /// The images can go red: a store that does not wait for the disk loses answers, and that is seen.
 #[test]
 fn control_a_store_that_does_not_sync_its_commits_loses() {
-    let tally = scripts(500, 1, &[("synchronous", "NORMAL")]);
-    eprintln!("{}", tally.summary("crash_images_control_normal"));
+    let tally = cuts::run(500, 1, &[("synchronous", "NORMAL")]);
+    eprintln!("SUMMARY crash_images_control_normal {tally}");
     assert!(tally.lost > 50, "{tally:#?}");
     // It forgets the end, and makes nothing up: SQLite keeps its word there too.
     assert_eq!((tally.no_prefix, tally.damaged), (0, 0), "{tally:#?}");
@@ -140,10 +50,10 @@ fn a_short_script_survives_a_cut_at_every_point() {
             if let Found::Prefix(length) = found {
                 *kinds.entry(length).or_insert(0) += 1;
             }
-            tally.add(found, || format!("until {until}, {weather:?}"));
+            tally.add(&found, || format!("until {until}, {weather:?}"));
         }
     }
-    eprintln!("{}", tally.summary("crash_images_exhaustive"));
+    eprintln!("SUMMARY crash_images_exhaustive {tally}");
     assert_eq!(tally.bad(), 0, "{tally:#?}");
     assert!(kinds.len() >= 6, "images of few states: {kinds:?}");
 }

@@ -85,7 +85,7 @@ async fn whatever_kills_the_process_promises_are_kept_and_nothing_happens_twice(
 /// The loop can go red: with a server that answers before the admission is durable, promises are lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn control_a_promise_before_it_is_durable_is_found_out() {
-    let report = kill_loop(30, 3, Some("admission.committing")).await;
+    let report = kill_loop(16, 3, Some("admission.committing")).await;
     assert!(report.kills.contains_key("admission.committing"), "{report}");
     let lost = report.violations.iter().filter(|found| found.kind == Kind::PromiseLost || found.kind == Kind::TwoRuns);
     assert!(lost.count() > 0, "the lie was not noticed: {report}");
@@ -94,7 +94,7 @@ async fn control_a_promise_before_it_is_durable_is_found_out() {
 /// And with one that sends before the intent is durable, calls are seen that no intent allows.
 #[tokio::test(flavor = "multi_thread")]
 async fn control_a_call_before_its_intent_is_found_out() {
-    let report = kill_loop(30, 4, Some("intent.committing")).await;
+    let report = kill_loop(16, 4, Some("intent.committing")).await;
     assert!(report.violations.iter().any(|found| found.kind == Kind::CallWithoutIntent), "not noticed: {report}");
 }
 
