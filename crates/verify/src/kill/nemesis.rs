@@ -19,6 +19,7 @@ use semel_store::check::Options;
 use semel_store_sqlite::Inspection;
 use std::fs::File;
 use std::io::Write;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -150,11 +151,7 @@ pub async fn run(plan: Plan) -> Result<Report, String> {
     let began = Instant::now();
     let mut chance = StdRng::seed_from_u64(plan.seed);
     let (ledger, ledger_url) = start_ledger(&plan)?;
-    // One address for all lives, as a sender knows it; below the range that the system gives out by itself.
-    let port = (0..200)
-        .map(|_| chance.random_range(20_000..32_000_u16))
-        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    let address = format!("127.0.0.1:{}", port.ok_or("no free port")?);
+    let (_reserved, address) = reserve(&mut chance).ok_or("no free port")?;
     let deaths = deaths(&plan, &mut chance);
     let report = Report { seed: plan.seed, ..Report::default() };
     let mut this = Loop { plan, address, report };
@@ -182,6 +179,17 @@ pub async fn run(plan: Plan) -> Result<Report, String> {
     drop(ledger);
     this.report.took = began.elapsed();
     Ok(this.report)
+}
+
+/// One address for all lives, as a sender knows it: below the range that the system gives out by itself, and kept from
+/// other loops on this machine, while the server is down, by a socket of another kind on the same number.
+fn reserve(chance: &mut StdRng) -> Option<(UdpSocket, String)> {
+    (0..200).find_map(|_| {
+        let address = format!("127.0.0.1:{}", chance.random_range(20_000..32_000_u16));
+        let reserved = UdpSocket::bind(&address).ok()?;
+        TcpListener::bind(&address).ok()?;
+        Some((reserved, address))
+    })
 }
 
 fn start_ledger(plan: &Plan) -> Result<(Owned, String), String> {

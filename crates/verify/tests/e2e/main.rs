@@ -12,6 +12,7 @@ mod bad_input;
 mod control;
 mod crash_more;
 mod crashes;
+mod damage;
 mod decided;
 mod disk_full;
 mod doubts;
