@@ -101,6 +101,8 @@ pub enum Control {
     Cancel,
     Pause,
     Resume,
+    /// Of a run that a restore holds.
+    Release,
     Restart,
     /// From a top-level task, or from the start.
     Replay {

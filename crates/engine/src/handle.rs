@@ -492,7 +492,7 @@ impl Told {
             }
             let _ = self.changes.send(change);
         }
-        if let Some(row) = result.run.as_ref().filter(|row| result.created && row.active) {
+        if let Some(row) = result.born() {
             let born =
                 Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
             self.tell(Message::Happened(Happened::Born(Box::new(born))));

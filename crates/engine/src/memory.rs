@@ -157,6 +157,8 @@ impl Memory {
             | Event::DoubtsBelow { .. }
             | Event::Paused { .. }
             | Event::Resumed { .. }
+            | Event::Restored { .. }
+            | Event::Released { .. }
             | Event::CancelRequested { .. }
             | Event::Finishing
             | Event::Ended { .. } => {}

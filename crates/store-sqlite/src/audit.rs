@@ -195,6 +195,10 @@ impl Audit for Snapshot<'_> {
         })
     }
 
+    fn restored(&self) -> Result<Option<RestoredRow>> {
+        admin::restored(self.cx).map_err(|error| classify(&error))
+    }
+
     fn oldest_decision(&self) -> Result<Option<(u64, Millis)>> {
         let sql = "SELECT seq, at FROM decisions ORDER BY seq LIMIT 1";
         self.cx.one(sql, [], |row| Ok((row.number(0)?, row.millis(1)?))).map_err(|error| classify(&error))

@@ -34,6 +34,18 @@ impl Inspection {
         Ok(Inspection { connection, names: Names::default() })
     }
 
+    /// Reads on one snapshot.
+    pub(crate) fn with<T>(&self, read: impl FnOnce(&Cx) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        let _snapshot = self.connection.unchecked_transaction()?;
+        read(&Cx::new(&self.connection, &self.names))
+    }
+
+    /// Writes one snapshot, without free pages, into a file that is empty or not there.
+    pub(crate) fn copy_to(&self, path: &Path) -> rusqlite::Result<()> {
+        let path = path.to_str().ok_or_else(|| rusqlite::Error::InvalidPath(path.to_owned()))?;
+        self.connection.execute("VACUUM INTO ?1", [path]).map(|_| ())
+    }
+
     /// Checks pages, then rows. `full` also compares every index with its table.
     pub fn check(&self, options: &Options, full: bool, progress: &mut dyn FnMut(&Counts)) -> Result<Report> {
         // Dropped at the end, which ends the snapshot.

@@ -11,6 +11,7 @@
 //! time never goes back, not even over a restart; one process per file.
 
 mod audit;
+mod backup;
 mod checkpoint;
 mod classify;
 mod codec;
@@ -25,6 +26,7 @@ mod tables;
 mod tx;
 mod writer;
 
+pub use backup::{BackupError, backup, read_backup, restore};
 pub use inspect::Inspection;
 pub use open::{APPLICATION_ID, OpenError, Options, SCHEMA_VERSION};
 
@@ -71,9 +73,9 @@ impl SqliteStore {
 }
 
 fn read_meta(connection: &Connection) -> rusqlite::Result<(i64, Counters)> {
-    connection.query_row("SELECT clock_ms, last_decision, last_inbox FROM meta WHERE id = 1", [], |row| {
+    connection.query_row("SELECT clock_ms, last_decision, last_inbox, restored_at FROM meta WHERE id = 1", [], |row| {
         use codec::Columns;
-        Ok((row.get(0)?, Counters { decision: row.number(1)?, inbox: row.number(2)? }))
+        Ok((row.get(0)?, Counters { decision: row.number(1)?, inbox: row.number(2)?, restored_at: row.millis_opt(3)? }))
     })
 }
 

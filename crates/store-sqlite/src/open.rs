@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001.sql"),
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
+    include_str!("../migrations/0004.sql"),
 ];
 /// The version of the schema this binary writes.
 pub const SCHEMA_VERSION: i32 = MIGRATIONS.len() as i32;
@@ -47,6 +48,8 @@ pub struct Options {
     pub vfs: Option<String>,
     /// Settings of the writer's connection that come after the store's own, and undo them: for controls that must lose.
     pub undone: Vec<(&'static str, &'static str)>,
+    /// The file is a backup that is being made a store.
+    pub restoring: bool,
 }
 
 impl Default for Options {
@@ -60,6 +63,7 @@ impl Default for Options {
             pages_max: None,
             vfs: None,
             undone: vec![],
+            restoring: false,
         }
     }
 }
@@ -82,6 +86,8 @@ pub enum OpenError {
         "{path} has schema version {found}, and this binary reads version {known}: start the server on it once, which brings it up to date"
     )]
     Older { path: PathBuf, found: i32, known: i32 },
+    #[error("{0} is a backup: make a store of it with `semel restore`, which holds the runs whose fate is not known")]
+    Backup(PathBuf),
     #[error("{0} is a database of another application; name another file")]
     Foreign(PathBuf),
     #[error("{0} does not exist")]
@@ -102,6 +108,7 @@ impl OpenError {
             OpenError::Locked(_) => "store_locked",
             OpenError::Newer { .. } => "store_newer",
             OpenError::Older { .. } => "store_older",
+            OpenError::Backup(_) => "store_backup",
             OpenError::Foreign(_) => "store_foreign",
             OpenError::Missing(_) => "store_missing",
             OpenError::Network { .. } => "store_network",
@@ -151,7 +158,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn make_directory(path: &Path) -> Result<(), OpenError> {
+pub fn make_directory(path: &Path) -> Result<(), OpenError> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => return Ok(()),
@@ -159,7 +166,7 @@ fn make_directory(path: &Path) -> Result<(), OpenError> {
     directory::make(directory).map_err(io_about(directory))
 }
 
-fn private_file(path: &Path) -> io::Result<File> {
+pub fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -197,6 +204,11 @@ pub fn open_writer(path: &Path, options: &Options) -> Result<Connection, OpenErr
     check_owner(&connection, path)?;
     settle(&connection, options).map_err(about(path))?;
     migrate(&mut connection).map_err(about(path))?;
+    let is_backup: bool =
+        connection.query_row("SELECT is_backup FROM meta WHERE id = 1", [], |row| row.get(0)).map_err(about(path))?;
+    if is_backup && !options.restoring {
+        return Err(OpenError::Backup(path.to_owned()));
+    }
     Ok(connection)
 }
 

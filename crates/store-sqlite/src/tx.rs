@@ -12,6 +12,7 @@ use semel_store::*;
 pub struct Counters {
     pub decision: u64,
     pub inbox: u64,
+    pub restored_at: Option<Millis>,
 }
 
 pub struct SqlTx<'a> {
@@ -234,6 +235,18 @@ impl Tx for SqlTx<'_> {
     }
     fn put_workspace(&mut self, row: &WorkspaceRow) -> Result<()> {
         self.write(|cx| admin::put_workspace(cx, row))
+    }
+
+    fn restored_at(&self) -> Option<Millis> {
+        self.counters.as_ref().and_then(|counters| counters.restored_at)
+    }
+    fn put_restored(&mut self, row: &RestoredRow) -> Result<()> {
+        self.write(|cx| admin::put_restored(cx, row))?;
+        self.counters.as_mut().ok_or_else(read_only)?.restored_at = Some(row.restored_at);
+        Ok(())
+    }
+    fn open_runs(&mut self) -> Result<Vec<RunRow>> {
+        runs::open(self.cx).map_err(|e| classify(&e))
     }
 
     fn forgotten_claims(&mut self, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, Hash16)>> {

@@ -245,6 +245,15 @@ pub struct TokenRow {
     pub revoked_at: Option<Millis>,
 }
 
+/// A store that was made from a backup: another incarnation of the one that was backed up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredRow {
+    pub incarnation: String,
+    /// What came after this instant is lost.
+    pub backup_at: Millis,
+    pub restored_at: Millis,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkspaceRow {
     pub id: WorkspaceId,

@@ -85,6 +85,12 @@ pub trait Tx {
     fn workspace(&mut self, id: &WorkspaceId) -> Result<Option<WorkspaceRow>>;
     fn put_workspace(&mut self, row: &WorkspaceRow) -> Result<()>;
 
+    /// When the store was last restored from a backup.
+    fn restored_at(&self) -> Option<Millis>;
+    fn put_restored(&mut self, row: &RestoredRow) -> Result<()>;
+    /// Runs that have not ended, of every workspace, in order of workspace and id.
+    fn open_runs(&mut self) -> Result<Vec<RunRow>>;
+
     /// Claims whose tombstone ended at or before `now`, any workspace, at most `limit`.
     fn forgotten_claims(&mut self, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, Hash16)>>;
     /// Deletes expired kv rows, at most `limit`; returns how many.

@@ -70,6 +70,13 @@ pub struct AdmitResult {
     pub timer_due: Option<Millis>,
 }
 
+impl AdmitResult {
+    /// The run that this occurrence made, if it is to be started.
+    pub fn born(&self) -> Option<&RunRow> {
+        self.run.as_ref().filter(|run| self.created && run.active && run.status == Status::Running)
+    }
+}
+
 /// One step of a run's life: events and everything that follows from them.
 #[derive(Clone, Debug)]
 pub struct RunCommit {
@@ -229,6 +236,12 @@ pub enum Work {
     },
     /// Bounded clean-up of what has expired.
     Sweep(SweepRules),
+    /// The store was made from a backup. Every open run is held until somebody releases it, or goes
+    /// on at once because somebody accepts what may then be done again.
+    Restored {
+        row: RestoredRow,
+        accepted: Option<By>,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -162,6 +162,8 @@ pub enum Reason {
     Keyless,
     KeyMissing,
     First,
+    /// The key is unknown, but the store was restored less than a window ago: it may have been known.
+    FirstAfterRestore,
     LateDuplicate,
     LateWarned,
     LateRejected,

@@ -1,5 +1,6 @@
 //! The words of a policy: what to do with a twin, per state of its claim.
 
+use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 
 /// A twin arrives while the first run is live (or queued).
@@ -61,6 +62,18 @@ pub enum Window {
     For { from: WindowFrom, duration_ms: i64 },
     Forever,
     WhileLive,
+}
+
+impl Window {
+    /// A store that was restored at `restored_at` has lost what it learnt after its backup. Could an
+    /// event that it calls new at `now` be one of those? Not once their window would have ended.
+    pub fn may_have_been_known(self, restored_at: Millis, now: Millis) -> bool {
+        match self {
+            Window::Forever => true,
+            Window::WhileLive => false,
+            Window::For { duration_ms, .. } => now < restored_at.plus(duration_ms),
+        }
+    }
 }
 
 /// What a busy lane does with another event.

@@ -287,6 +287,14 @@ pub enum Event {
     Resumed {
         by: By,
     },
+    /// The store was restored from a backup: what the run did since is not known.
+    Restored {
+        at: Millis,
+    },
+    /// A person looked, and the run goes on from what the backup knew.
+    Released {
+        by: By,
+    },
     CancelRequested {
         by: By,
     },
@@ -349,6 +357,8 @@ impl Event {
             | Event::DoubtsBelow { .. }
             | Event::Paused { .. }
             | Event::Resumed { .. }
+            | Event::Restored { .. }
+            | Event::Released { .. }
             | Event::CancelRequested { .. }
             | Event::Restarted { .. }
             | Event::Replayed { .. }
@@ -441,6 +451,10 @@ pub enum Input {
         by: By,
     },
     Resume {
+        by: By,
+    },
+    /// Let a run go on that a restore holds.
+    Release {
         by: By,
     },
     Cancel {

@@ -107,6 +107,8 @@ impl RunState {
             }
             Event::Paused { .. } => self.paused = true,
             Event::Resumed { .. } => self.paused = false,
+            Event::Restored { .. } => self.restored = true,
+            Event::Released { .. } => self.restored = false,
             Event::CancelRequested { .. } => {
                 self.cancelling = true;
                 self.paused = false;
@@ -117,6 +119,7 @@ impl RunState {
             Event::Ended { status, warned, .. } => {
                 self.phase = Phase::Ended(*status);
                 self.paused = false;
+                self.restored = false;
                 self.warned = *warned;
                 self.timers.clear();
             }

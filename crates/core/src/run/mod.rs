@@ -18,6 +18,9 @@
 //! | Finishing | OutputsEvaluated | Ended |
 //! | Ended(failed or cancelled), no doubt | Restart | Open, finished steps kept |
 //! | Ended, no doubt | Replay | Open from that step on, take + 1 |
+//! | any, with `restored` | Release | as before the restore, and then as after Recover |
+//! | any, with `restored` | Cancel | released, then cancelled; what was in flight is settled by its class |
+//! | any, with `restored` | whatever else | nothing happens, or it is refused |
 //! | any with a doubt | Verdict | the doubt is settled; a failed run goes on from the step once no doubt is open |
 //!
 //! A step is one task in a run. Its key is the path of the author's task ids with iteration

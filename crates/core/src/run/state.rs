@@ -20,6 +20,9 @@ pub struct RunState {
     pub round: u32,
     pub phase: Phase,
     pub paused: bool,
+    /// The store was restored since the run last moved: nothing happens before a person says so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restored: bool,
     pub cancelling: bool,
     pub warned: bool,
     /// Open steps, and failed ones as far as a restart needs them.
@@ -231,6 +234,7 @@ impl RunState {
             round: 0,
             phase: Phase::Waiting,
             paused: false,
+            restored: false,
             cancelling: false,
             warned: false,
             steps: BTreeMap::new(),
@@ -264,6 +268,7 @@ impl RunState {
     /// True when this process must do something for the run to go on.
     pub fn is_active(&self) -> bool {
         match self.phase {
+            _ if self.restored => false,
             Phase::Waiting | Phase::RetryLater | Phase::Ended(_) => false,
             Phase::Finishing => true,
             Phase::Open => self.steps.values().any(|step| match &step.work {
@@ -279,6 +284,7 @@ impl RunState {
 
     pub fn status(&self) -> Status {
         match self.phase {
+            _ if self.restored => Status::Held,
             Phase::Waiting => Status::Queued,
             Phase::Ended(_) if self.open_doubts() > 0 => Status::Held,
             Phase::Ended(EndStatus::Completed) => Status::Completed,

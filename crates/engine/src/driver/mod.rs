@@ -261,7 +261,9 @@ impl Driver {
         };
         let Some(active) = self.runs.get_mut(&run) else { return };
         for (seq, message) in loaded.inbox {
-            if active.inbox_seen.insert(seq) {
+            // What a restore holds reads its messages when it is released.
+            let waits = active.state.restored && !matches!(message, Inbox::Cancel { .. });
+            if !waits && active.inbox_seen.insert(seq) {
                 active.queue.push_back(Queued::from_inbox(seq, message));
             }
         }
@@ -359,6 +361,7 @@ impl Driver {
 
     fn apply(&mut self, active: &mut Active, queued: Queued, now: Millis) {
         let was_ended = active.state.is_ended();
+        let was_restored = active.state.restored;
         let input = queued.input.clone();
         let logs = match &input {
             Input::Evaluated { step, .. } => active.logs_ready.remove(step).map(|lines| (step.clone(), lines)),
@@ -383,6 +386,10 @@ impl Driver {
                     Origin::Internal => {}
                 }
                 active.pending.reopened |= was_ended && !active.state.is_ended();
+                if was_restored && !active.state.restored {
+                    // Its messages have waited.
+                    self.out.push(Out::Wake { workspace: active.workspace.clone(), run: active.run });
+                }
                 active.pending.by_twin |=
                     matches!((&queued.origin, &queued.input), (Origin::Inbox(_), Input::Restart { .. }));
                 if let Some((step, lines)) = logs.filter(|_| !decided.events.is_empty()) {
@@ -503,6 +510,7 @@ fn control_input(state: &RunState, control: Control, by: By) -> Result<Input, St
         Control::Cancel => Input::Cancel { by },
         Control::Pause => Input::Pause { by },
         Control::Resume => Input::Resume { by },
+        Control::Release => Input::Release { by },
         Control::Restart => Input::Restart { by },
         Control::Replay { from } => Input::Replay { by, from },
         Control::Verdict { step, verdict, result } => {

@@ -173,7 +173,7 @@ impl World {
         for run in &result.wake {
             self.queue.push_back(Happened::Wake { workspace: self.workspace.clone(), run: *run });
         }
-        if let Some(row) = result.run.as_ref().filter(|r| result.created && r.active) {
+        if let Some(row) = result.born() {
             let born =
                 Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
             self.queue.push_back(Happened::Born(Box::new(born)));

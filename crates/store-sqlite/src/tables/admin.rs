@@ -4,7 +4,7 @@ use crate::codec::{Columns, int, json};
 use crate::names::Cx;
 use rusqlite::{Result, Row, params};
 use semel_core::{FlowRef, Millis, WorkspaceId};
-use semel_store::{FlowRow, KvRow, ScheduleRow, SecretRow, TokenRow, WorkspaceRow};
+use semel_store::{FlowRow, KvRow, RestoredRow, ScheduleRow, SecretRow, TokenRow, WorkspaceRow};
 
 fn read_kv(row: &Row) -> Result<KvRow> {
     Ok(KvRow {
@@ -308,4 +308,18 @@ pub fn workspaces(cx: &Cx) -> Result<Vec<WorkspaceRow>> {
 pub fn put_workspace(cx: &Cx, row: &WorkspaceRow) -> Result<()> {
     let ws = cx.ws_or_new(&row.id)?;
     cx.exec_one("UPDATE workspaces SET created_at = ?2 WHERE ws = ?1", params![ws, row.created_at.0])
+}
+
+pub fn put_restored(cx: &Cx, row: &RestoredRow) -> Result<()> {
+    cx.exec_one(
+        "UPDATE meta SET is_backup = 0, incarnation = ?1, backup_at = ?2, restored_at = ?3 WHERE id = 1",
+        params![row.incarnation, row.backup_at.0, row.restored_at.0],
+    )
+}
+
+pub fn restored(cx: &Cx) -> Result<Option<RestoredRow>> {
+    let sql = "SELECT incarnation, backup_at, restored_at FROM meta WHERE id = 1 AND restored_at IS NOT NULL";
+    cx.one(sql, [], |row| {
+        Ok(RestoredRow { incarnation: row.get(0)?, backup_at: row.millis(1)?, restored_at: row.millis(2)? })
+    })
 }

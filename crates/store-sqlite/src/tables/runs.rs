@@ -350,6 +350,15 @@ pub fn active(cx: &Cx, after: Option<RunId>, limit: u32) -> Result<Vec<(Workspac
     )
 }
 
+/// Runs that have not ended, in order of workspace and id.
+pub fn open(cx: &Cx) -> Result<Vec<RunRow>> {
+    let sql = format!(
+        "SELECT {HEAD} FROM workspaces w CROSS JOIN runs r ON r.ws = w.ws WHERE r.status <> 'completed' \
+         AND r.status IN ('queued', 'running', 'waiting', 'paused', 'held') AND r.ended_at IS NULL ORDER BY w.name, r.id"
+    );
+    cx.all(&sql, [], |row| read_head(cx, row))
+}
+
 pub fn old(cx: &Cx, before: Millis, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>> {
     cx.all(
         "SELECT w.name, r.id FROM runs r JOIN workspaces w ON w.ws = r.ws WHERE r.ended_at < ?1 \

@@ -101,6 +101,8 @@ pub trait Audit {
     ) -> Result<()>;
     /// Decisions that name no run.
     fn decisions_without_run(&self, workspace: &WorkspaceId, see: &mut dyn FnMut(Seen<DecisionRow>)) -> Result<()>;
+    /// Set in a store that was made from a backup.
+    fn restored(&self) -> Result<Option<RestoredRow>>;
     /// Sequence number and instant of the oldest decision that is kept.
     fn oldest_decision(&self) -> Result<Option<(u64, Millis)>>;
     /// Hashes of lanes that have a head or a line, in order.

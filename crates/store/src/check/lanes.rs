@@ -106,6 +106,8 @@ fn holds(run: &RunRow, hash: Hash16) -> bool {
     run.lane.is_some_and(|lane| lane.hash == hash) && (!run.status.is_ended() || run.open_doubts > 0)
 }
 
+/// A run that a restore holds keeps its place, and has no doubt.
 fn waits(run: &RunRow, hash: Hash16) -> bool {
-    run.lane.is_some_and(|lane| lane.hash == hash) && run.status == Status::Queued
+    let held = run.status == Status::Held && run.open_doubts == 0;
+    run.lane.is_some_and(|lane| lane.hash == hash) && (run.status == Status::Queued || held)
 }

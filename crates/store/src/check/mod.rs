@@ -25,9 +25,9 @@ mod runs;
 pub use audit::{Audit, Row, Seen, Span, Table, damaged_row};
 pub use codes::Code;
 
-use crate::Reads;
 use crate::error::StoreError;
 use crate::tx::Result;
+use crate::{Reads, RestoredRow};
 use semel_core::ir::Flow;
 use semel_core::run::Status;
 use semel_core::{FlowRef, RunId, WorkspaceId};
@@ -102,6 +102,8 @@ pub struct Counts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub counts: Counts,
+    /// Set when the store was made from a backup.
+    pub restored: Option<RestoredRow>,
     pub violations: Vec<Violation>,
     /// All that were found; more than are listed when there are very many.
     pub found: u64,
@@ -145,7 +147,7 @@ pub fn look(audit: &dyn Audit, options: &Options, progress: &mut dyn FnMut(&Coun
         audit,
         options,
         progress,
-        report: Report::default(),
+        report: Report { restored: audit.restored()?, ..Report::default() },
         flows: RefCell::default(),
         oldest_decision: audit.oldest_decision()?,
     };

@@ -8,7 +8,6 @@
 //! | running, active | not started | an admission or a lane gave it its slot |
 //! | running, active | an op is over and nothing has begun | the op's result was appended by its transaction |
 //! | running, active, message `restart` | ended | a twin asked for it to go on |
-//! | held, reason `restored` | anything open | the store was restored, and nobody has released the run |
 
 use super::audit::{Row, Seen, Span, Table};
 use super::codes::Code;
@@ -211,8 +210,8 @@ impl Check<'_> {
         let gathers = lane.gathering.is_some_and(|g| g.run == id);
         let holds = lane.holders.contains(&id);
         let fits = match whole.fold.state.phase {
-            // A message will tell it that it has its slot, or it has been told with its admission.
             Phase::Waiting if holds => {
+                // Admitted with its slot, or told of it by a message that waits.
                 whole.row.status == Status::Running || whole.inbox.iter().any(|m| matches!(m, Inbox::Promoted))
             }
             Phase::Waiting => gathers || self.audit.line(workspace, hash)?.contains(&id),
@@ -400,7 +399,9 @@ impl Whole {
 
     fn rows(&self, findings: &mut Findings) {
         let state = &self.fold.state;
-        for (timer, set) in &state.timers {
+        // The timers of a run that a restore holds have no rows, so they do not fire.
+        let due = if state.restored { &BTreeMap::new() } else { &state.timers };
+        for (timer, set) in due {
             match self.timers.get(timer) {
                 Some(due) if *due == set.due => {}
                 Some(due) => {
@@ -411,7 +412,7 @@ impl Whole {
                 None => findings.push((Code::TimerMissing, format!("timer {timer} will not fire: it has no row"))),
             }
         }
-        for timer in self.timers.keys().filter(|timer| !state.timers.contains_key(timer)) {
+        for timer in self.timers.keys().filter(|timer| !due.contains_key(timer)) {
             findings.push((Code::TimerStray, format!("timer {timer} has a row, and the run does not wait for it")));
         }
         let mut expected: BTreeMap<&Hash16, &EffectRow> = self.fold.ledger.rows().collect();

@@ -1,6 +1,6 @@
 //! The list of cases, once.
 
-use super::{Bench, admission, commits, lanes, lists, manage, removal, walls};
+use super::{Bench, admission, checks, commits, lanes, lists, manage, removal, restore, walls};
 
 /// Hands the list of `module::case` pairs to the macro named.
 ///
@@ -118,6 +118,22 @@ macro_rules! conformance_cases {
             removal::a_sweep_is_bounded,
             removal::a_sweep_drops_old_decisions,
             removal::a_sweep_drops_old_history,
+            checks::a_journal_that_does_not_parse_is_found,
+            checks::work_after_the_end_is_found,
+            checks::a_snapshot_of_another_state_is_found,
+            checks::values_and_labels_that_no_event_gave_are_found,
+            checks::an_effect_that_is_done_and_sent_again_is_found,
+            checks::an_effect_that_changes_its_key_is_found,
+            checks::a_naked_effect_sent_twice_is_found,
+            checks::a_keyed_effect_sent_after_its_window_is_found,
+            checks::a_naked_effect_that_a_person_has_repeated_is_not_a_finding,
+            checks::a_generation_given_twice_is_found,
+            checks::a_check_sees_one_workspace_when_asked,
+            restore::a_restore_holds_what_was_open,
+            restore::a_restore_leaves_a_line_as_it_stands,
+            restore::an_accepted_restore_holds_nothing,
+            restore::an_unknown_key_is_marked_for_one_window_after_a_restore,
+            restore::a_tick_from_before_a_restore_is_held,
             lists::runs_are_listed_newest_first_in_pages,
             lists::a_list_has_whole_runs,
             lists::runs_are_found_by_flow,

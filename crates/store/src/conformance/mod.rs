@@ -6,12 +6,14 @@
 mod admission;
 mod bench;
 mod cases;
+mod checks;
 mod commits;
 mod lanes;
 mod lists;
 mod manage;
 pub mod program;
 mod removal;
+mod restore;
 mod walls;
 
 pub use bench::{Bench, same_dump};

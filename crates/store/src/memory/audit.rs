@@ -122,6 +122,10 @@ impl Audit for View<'_> {
         Ok(())
     }
 
+    fn restored(&self) -> Result<Option<RestoredRow>> {
+        Ok(self.tables.restored.clone())
+    }
+
     fn oldest_decision(&self) -> Result<Option<(u64, Millis)>> {
         Ok(self.tables.decisions.first_key_value().map(|(seq, row)| (*seq, row.at)))
     }

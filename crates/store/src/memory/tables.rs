@@ -32,6 +32,7 @@ pub struct Tables {
     pub secrets: BTreeMap<(WorkspaceId, String, u64), SecretRow>,
     pub tokens: BTreeMap<String, TokenRow>,
     pub workspaces: BTreeMap<WorkspaceId, WorkspaceRow>,
+    pub restored: Option<RestoredRow>,
     /// Numbers given so far; never given twice, even after the row is gone.
     pub last_decision: u64,
     pub last_inbox: u64,

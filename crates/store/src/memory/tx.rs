@@ -358,6 +358,22 @@ impl Tx for MemoryTx<'_> {
         self.put(|t| &mut t.workspaces, row.id.clone(), row.clone())
     }
 
+    fn restored_at(&self) -> Option<Millis> {
+        self.tables.restored.as_ref().map(|row| row.restored_at)
+    }
+
+    fn put_restored(&mut self, row: &RestoredRow) -> Result<()> {
+        self.writable()?;
+        let old = self.tables.restored.replace(row.clone());
+        self.undo.push(Box::new(move |t| t.restored = old));
+        Ok(())
+    }
+
+    fn open_runs(&mut self) -> Result<Vec<RunRow>> {
+        let open = |run: &&RunRow| !run.status.is_ended() && run.ended_at.is_none();
+        Ok(self.tables.runs.values().filter(open).cloned().collect())
+    }
+
     fn forgotten_claims(&mut self, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, Hash16)>> {
         let ended = |((ws, hash), claim): (&(WorkspaceId, Hash16), &Claim)| {
             forget_at(claim).filter(|at| *at <= now).map(|at| (at, ws.clone(), *hash))

@@ -1,7 +1,7 @@
 //! Admission: claim, lane, run and decision row in one transaction.
 
 use super::ending::{Fence, cancel_quiet, tree_state};
-use super::lanes;
+use super::{lanes, restore};
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
@@ -208,6 +208,19 @@ pub(super) fn take_slot_again(tx: &mut dyn Tx, run: &RunRow) -> Result<bool> {
 
 /// A fresh event: the lane says what becomes of it.
 fn fresh(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reason) -> Result<AdmitResult> {
+    let reason = restore::flagged(tx, request, reason);
+    let mut answer = enter(tx, request, looked, reason)?;
+    if reason == Reason::FirstAfterRestore
+        && let Some(run) = answer.run.as_mut().filter(|run| answer.created && !run.status.is_ended())
+        && restore::must_be_held(tx, request)
+    {
+        restore::hold(tx, run)?;
+        answer.timer_due = None;
+    }
+    Ok(answer)
+}
+
+fn enter(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reason) -> Result<AdmitResult> {
     let Some(rule) = request.lane else {
         return create(tx, request, looked, Decision::Start, reason, Birth::Run);
     };

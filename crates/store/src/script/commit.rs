@@ -287,7 +287,12 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, was_held: bool,
     match commit.settle {
         Settle::Unchanged if was_held != (run.status == Status::Held) => {
             // A doubt in an open run holds the claim too, and its verdict frees it.
-            let state = if was_held { ClaimState::Live } else { ClaimState::Held };
+            let state = match run.status {
+                Status::Held => ClaimState::Held,
+                // Released after a restore, and its turn has not come.
+                Status::Queued => ClaimState::Pending,
+                _ => ClaimState::Live,
+            };
             for mut claim in tx.claims_of_run(&run.workspace, run.id)? {
                 claim.state = state;
                 tx.put_claim(&run.workspace, &claim)?;

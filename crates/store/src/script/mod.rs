@@ -9,6 +9,7 @@ mod commit;
 mod ending;
 mod lanes;
 mod manage;
+mod restore;
 
 pub use admit::{admit, peek};
 pub(crate) use ending::watch_hash;
@@ -43,5 +44,6 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::EraseRun { workspace, run } => manage::erase_run(tx, workspace, *run),
         Work::Message { workspace, run, message } => manage::message(tx, workspace, *run, message),
         Work::Sweep(rules) => manage::sweep(tx, rules),
+        Work::Restored { row, accepted } => restore::restored(tx, row, accepted.as_ref()),
     }
 }

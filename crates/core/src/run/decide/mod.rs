@@ -18,6 +18,7 @@ mod effects;
 mod evaluated;
 mod people;
 mod recover;
+mod restored;
 mod steps;
 
 use super::event::{Action, By, EndStatus, Event, Failure, Input, Payload, StepOutcome, TimerWhy, VerdictKind};
@@ -83,6 +84,9 @@ impl Machine<'_> {
     }
 
     fn handle(&mut self, input: Input) -> Result<(), NotPossible> {
+        if self.state.restored {
+            return self.held_by_restore(input);
+        }
         match input {
             Input::Start => self.start(),
             Input::Evaluated { step, result } => self.evaluated(&step, result),
@@ -95,6 +99,7 @@ impl Machine<'_> {
             Input::Delivered { payload } => self.emit(Event::Delivered { payload }),
             Input::Pause { by } => return self.pause(by),
             Input::Resume { by } => return self.resume(by),
+            Input::Release { .. } => return refuse("no restore holds the run"),
             Input::Cancel { by } => return self.cancel(by),
             Input::Restart { by } => return self.restart(by),
             Input::Replay { by, from } => return self.replay(by, from),

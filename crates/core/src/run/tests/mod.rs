@@ -23,6 +23,7 @@ mod effects;
 mod groups;
 mod people;
 mod random;
+mod restored;
 mod subruns;
 mod verdicts;
 
@@ -34,6 +35,7 @@ fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
         verdicts::SCENARIOS,
         people::SCENARIOS,
         subruns::SCENARIOS,
+        restored::SCENARIOS,
     ];
     rooms.into_iter().flatten()
 }

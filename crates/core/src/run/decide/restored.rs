@@ -1,0 +1,55 @@
+//! After a restore: the journal ends at the backup, and what the run did since is not known.
+//!
+//! Until a person releases the run nothing happens to it: timers do not fire, answers and messages
+//! wait. Released, it goes on as after a crash, from what the backup knew.
+
+use super::{Machine, NotPossible, refuse};
+use crate::run::event::{By, Event, Input};
+use crate::run::state::{Phase, Timer};
+
+impl Machine<'_> {
+    pub(super) fn held_by_restore(&mut self, input: Input) -> Result<(), NotPossible> {
+        match input {
+            Input::Release { by } => {
+                self.release(by);
+                self.recover();
+                Ok(())
+            }
+            Input::Cancel { by } => {
+                self.release(by.clone());
+                self.cancel(by)?;
+                // What was in flight at the backup has no process that would hear its answer.
+                if self.state.phase == Phase::Open {
+                    self.recover_steps();
+                }
+                Ok(())
+            }
+            Input::Pause { .. }
+            | Input::Resume { .. }
+            | Input::Restart { .. }
+            | Input::Replay { .. }
+            | Input::Verdict { .. } => {
+                refuse("the store was restored and holds the run; release it first (semel run release)")
+            }
+            Input::Start
+            | Input::Evaluated { .. }
+            | Input::OutputsEvaluated(_)
+            | Input::Performed { .. }
+            | Input::Continue
+            | Input::TimerFired { .. }
+            | Input::ChildEnded { .. }
+            | Input::DoubtsBelow { .. }
+            | Input::Delivered { .. }
+            | Input::Recover => Ok(()),
+        }
+    }
+
+    /// The restore took the rows of the timers away, so each is set again.
+    fn release(&mut self, by: By) {
+        self.emit(Event::Released { by });
+        let timers: Vec<(u64, Timer)> = self.state.timers.iter().map(|(id, timer)| (*id, timer.clone())).collect();
+        for (timer, Timer { due, step, why }) in timers {
+            self.emit(Event::TimerSet { timer, due, step, why });
+        }
+    }
+}
