@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 pub enum Exit {
     /// The server, a check or a run said no.
     Refused = 1,
-    /// The command line or the configuration makes no sense.
+    /// The command line or the configuration makes no sense, or names what is not there.
     Usage = 2,
     /// Nobody answered.
     Unreachable = 3,
@@ -42,6 +42,11 @@ impl Failure {
 
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, "usage", message)
+    }
+
+    /// The question could not even be asked, which is not the answer no.
+    pub fn cannot(code: impl Into<String>, message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, code, message)
     }
 
     pub fn config(message: impl Into<String>) -> Failure {

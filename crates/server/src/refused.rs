@@ -219,6 +219,7 @@ fn rejection(reason: Reason) -> Option<(Code, &'static str)> {
         | Reason::First
         | Reason::LateDuplicate
         | Reason::LateWarned
+        | Reason::FirstAfterRestore
         | Reason::AttachedPending
         | Reason::Attached
         | Reason::AttachedMismatch

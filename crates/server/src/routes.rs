@@ -165,6 +165,7 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/v1/runs/{id}/cancel",   Operator, Json,    NONE, "Cancel a run.", to!(control::cancel)),
     route(Post,   "/v1/runs/{id}/pause",    Operator, Json,    NONE, "Start nothing new in a run.", to!(control::pause)),
     route(Post,   "/v1/runs/{id}/resume",   Operator, Json,    NONE, "Let a paused run go on.", to!(control::resume)),
+    route(Post,   "/v1/runs/{id}/release",  Operator, Json,    NONE, "Let a run go on that a restore holds.", to!(control::release)),
     route(Post,   "/v1/runs/{id}/restart",  Operator, Json,    NONE, "Go on from the failed step.", to!(control::restart)),
     route(Post,   "/v1/runs/{id}/replay",   Operator, Json,    NONE, "Run finished steps again, from a top-level task or the start.", to!(control::replay)),
     route(Post,   "/v1/runs/{id}/verdict",  Operator, Json,    NONE, "Decide an effect in doubt.", to!(control::verdict)),
@@ -177,6 +178,7 @@ pub static ROUTES: &[Route] = &[
     route(Get,    "/v1/decisions",    Viewer,   Nothing, DECISIONS_QUERY, "The decision log, newest first.", to!(decisions::list)),
     route(Get,    "/v1/refusals",     Operator, Nothing, PAGE, "The last arrivals that were refused, newest first.", to!(refusals::list)),
     route(Get,    "/v1/schedules",    Viewer,   Nothing, PAGE, "Schedules with their next instants.", to!(schedules::list)),
+    route(Post,   "/v1/check",        Admin,    Json,    NONE, "Verify the workspace against its own rules.", to!(check::post)),
 
     // Key-value store and secrets.
     route(Get,    "/v1/kv/{namespace}",       Viewer,   Nothing, PAGE, "Keys of a namespace.", to!(kv::list)),

@@ -1,5 +1,7 @@
 //! The command line: `semel <noun> <verb>`, one file per command, named as users type it.
 
+mod backup;
+mod check;
 mod completions;
 mod decision;
 mod demo;
@@ -7,6 +9,7 @@ mod flow;
 mod key;
 mod kv;
 pub mod paging;
+mod restore;
 mod run;
 mod schedule;
 mod secret;
@@ -58,6 +61,9 @@ enum Command {
     Token(token::Token),
     Workspace(workspace::Workspace),
     Schedule(schedule::Schedule),
+    Check(check::Check),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
     Completions(completions::Completions),
     Version(version::Version),
 }
@@ -86,6 +92,9 @@ fn dispatch(command: Command, shell: &Shell) -> Result<Reply, Failure> {
         Command::Token(args) => args.run(shell),
         Command::Workspace(args) => args.run(shell),
         Command::Schedule(args) => args.run(shell),
+        Command::Check(args) => args.run(shell),
+        Command::Backup(args) => args.run(shell),
+        Command::Restore(args) => args.run(shell),
         Command::Completions(args) => args.run(),
         Command::Version(args) => args.run(),
     }

@@ -80,7 +80,11 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Get, "/v1/runs/{id}/follow") => says("text/event-stream"),
         (
             Verb::Post,
-            "/v1/runs/{id}/cancel" | "/v1/runs/{id}/pause" | "/v1/runs/{id}/resume" | "/v1/runs/{id}/restart",
+            "/v1/runs/{id}/cancel"
+            | "/v1/runs/{id}/pause"
+            | "/v1/runs/{id}/resume"
+            | "/v1/runs/{id}/release"
+            | "/v1/runs/{id}/restart",
         ) => may_take(body([may("why", why())]), named("Run")),
         (Verb::Post, "/v1/runs/{id}/replay") => {
             may_take(body([may("from", nothing_or(text())), may("why", why())]), named("Run"))
@@ -93,6 +97,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
         }
         (Verb::Post, "/v1/keys/explain") => takes(explain(), explained()),
         (Verb::Post, "/v1/keys/release") => takes(release(), released()),
+        (Verb::Post, "/v1/check") => may_take(body([]), checked()),
         (Verb::Get, "/v1/decisions") => pages("Decision"),
         (Verb::Get, "/v1/refusals") => pages("Refusal"),
         (Verb::Get, "/v1/schedules") => pages("Schedule"),
@@ -172,6 +177,25 @@ fn explained() -> Json {
         has("explanation", list(text())),
         has("a", nothing_or(named("Decision"))),
         has("b", nothing_or(named("Decision"))),
+        has("claims", list(named("Claim"))),
+        has("decisions", list(named("Decision"))),
+    ])
+}
+
+fn checked() -> Json {
+    let violation = object([
+        has("code", text()),
+        has("invariant", text()),
+        has("workspace", text()),
+        has("what", text()),
+        has("message", text()),
+        has("advice", text()),
+    ]);
+    object([
+        has("counts", map()),
+        has("restored", nothing_or(map())),
+        has("violations", list(violation)),
+        has("found", number()),
     ])
 }
 

@@ -180,6 +180,11 @@ fn sample(route: &Route, world: &World) -> Option<Sample> {
         (Verb::Post, "/v1/runs/{id}/cancel") => write(run(live, "/cancel"), json!({}), Missing("run_unknown")),
         (Verb::Post, "/v1/runs/{id}/pause") => write(run(live, "/pause"), json!({}), Missing("run_unknown")),
         (Verb::Post, "/v1/runs/{id}/resume") => write(run(live, "/resume"), json!({}), Missing("run_unknown")),
+        // No restore holds this one: whoever may ask is told so.
+        (Verb::Post, "/v1/runs/{id}/release") => {
+            (run(live, "/release"), json!({}).to_string(), 409, false, Missing("run_unknown"))
+        }
+        (Verb::Post, "/v1/check") => ("/v1/check".into(), json!({}).to_string(), 200, false, Own),
         (Verb::Post, "/v1/runs/{id}/restart") => write(run(failed, "/restart"), json!({}), Missing("run_unknown")),
         (Verb::Post, "/v1/runs/{id}/replay") => write(run(done, "/replay"), json!({}), Missing("run_unknown")),
         (Verb::Post, "/v1/runs/{id}/verdict") => {

@@ -166,6 +166,17 @@ async fn keys_are_shown_explained_and_released() {
         .expect(200);
     assert_eq!(apart.json["met"], false);
     assert!(apart.text.contains("letter case"));
+    let unseen = server
+        .json("POST", "/v1/keys/explain", json!({"workflow_id": "shop:echo", "key": "k", "other_key": "never"}))
+        .await
+        .expect(200);
+    assert_eq!((&unseen.json["met"], &unseen.json["b"]), (&json!(false), &json!(null)));
+    assert!(unseen.text.contains("No event with the key `never`"), "{}", unseen.text);
+    let told = &explained.json;
+    let seqs: Vec<u64> = told["decisions"].as_array().unwrap().iter().map(|d| d["seq"].as_u64().unwrap()).collect();
+    assert!(seqs.len() >= 2 && seqs.is_sorted(), "every decision, oldest first: {seqs:?}");
+    assert_eq!(told["claims"][0]["state"], "done");
+    assert!(explained.text.contains("the key is done with run"), "{}", explained.text);
     let log = server.get("/v1/decisions?decision=replay").await.expect(200).json;
     let seq = log["items"][0]["seq"].as_u64().unwrap();
     let by_seq = server

@@ -8,7 +8,9 @@
 mod harness;
 
 mod auth;
+mod backup;
 mod bad_input;
+mod check;
 mod control;
 mod crash_more;
 mod crashes;

@@ -3,11 +3,11 @@
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::{Reply, Shell};
-use crate::table::plain;
+use crate::table::{Column, column, field, plain, table, time};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-/// Explain why two arrivals met, or why they did not
+/// Tell the whole story of a key: why arrivals met, or why they did not
 #[derive(Args, Debug)]
 #[command(
     override_usage = "semel key explain KEY [OTHER_KEY] --workflow ID\n       semel key explain --decision SEQ --other SEQ"
@@ -37,6 +37,18 @@ pub struct Explain {
     other: Option<u64>,
 }
 
+const DECISIONS: &[Column] = &[
+    column("SEQ", |item| field(item, "seq")),
+    column("AT", |item| time(item, "at")),
+    column("DOOR", |item| field(item, "door")),
+    column("KEY", |item| field(item, "key")),
+    column("FOUND", |item| field(item, "prior")),
+    column("DECISION", |item| field(item, "decision")),
+    column("REASON", |item| field(item, "reason")),
+    column("GENERATION", |item| field(item, "generation")),
+    column("RUN", |item| field(item, "run_id")),
+];
+
 impl Explain {
     pub async fn run(self, client: &Client, shell: &Shell) -> Result<Reply, Failure> {
         let mut body = json!({});
@@ -58,7 +70,11 @@ impl Explain {
         };
         let sentences = found["explanation"].as_array().map(Vec::as_slice).unwrap_or_default();
         let lines = std::iter::once(verdict).chain(sentences.iter().map(|one: &Json| format!("- {}", plain(one))));
-        let text = lines.collect::<Vec<_>>().join("\n");
+        let mut text = lines.collect::<Vec<_>>().join("\n");
+        let log = found["decisions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if !log.is_empty() {
+            text.push_str(&format!("\n\n{}\n{}", shell.out.bold("decisions"), table(shell, DECISIONS, log)));
+        }
         Ok(Reply::new(found, text))
     }
 }

@@ -8,6 +8,7 @@ mod erase;
 mod list;
 mod object;
 mod pause;
+mod release;
 mod replay;
 mod replays;
 mod restart;
@@ -41,6 +42,7 @@ enum Verb {
     Cancel(cancel::Cancel),
     Pause(pause::Pause),
     Resume(resume::Resume),
+    Release(release::Release),
     #[command(visible_alias = "retry")]
     Restart(restart::Restart),
     Replay(replay::Replay),
@@ -62,6 +64,7 @@ impl Run {
             Verb::Cancel(args) => with_client(connection, async |client| args.run(&client, shell).await),
             Verb::Pause(args) => with_client(connection, async |client| args.run(&client, shell).await),
             Verb::Resume(args) => with_client(connection, async |client| args.run(&client, shell).await),
+            Verb::Release(args) => with_client(connection, async |client| args.run(&client, shell).await),
             Verb::Restart(args) => with_client(connection, async |client| args.run(&client, shell).await),
             Verb::Replay(args) => with_client(connection, async |client| args.run(&client, shell).await),
             Verb::Verdict(args) => with_client(connection, async |client| args.run(&client, shell).await),

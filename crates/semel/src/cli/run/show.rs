@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::output::{Reply, Shell};
 use crate::table::{Column, column, field, table, time};
 use clap::Args;
+use semel_core::Millis;
 use serde_json::{Value as Json, json};
 
 /// Show one run: its state, and on demand its logs, its effects, its journal
@@ -53,7 +54,7 @@ const JOURNAL: &[Column] = &[
     column("STEP", |item| field(item, "step")),
     column("DETAILS", |item| field(item, "details")),
 ];
-const DETAILS_CHARS_MAX: usize = 100;
+const DETAIL_CHARS_MAX: usize = 80;
 
 impl Show {
     pub async fn run(self, client: &Client, shell: &Shell) -> Result<Reply, Failure> {
@@ -79,17 +80,53 @@ fn events(rows: &[Json]) -> Vec<Json> {
     rows.iter().flat_map(|row| events(row).into_iter().map(|event| line(row, event))).collect()
 }
 
-fn line(row: &Json, mut event: Json) -> Json {
+fn line(row: &Json, event: Json) -> Json {
     let (name, step) = (field(&event, "event"), field(&event, "step"));
-    if let Some(fields) = event.as_object_mut() {
-        // The row has its own time, and these two have their own columns.
-        fields.retain(|field, value| !matches!(field.as_str(), "event" | "step" | "at") && !value.is_null());
+    // The row has its own time, and these two have their own columns.
+    let fields = event.as_object().into_iter().flatten();
+    let fields = fields.filter(|(name, value)| !matches!(name.as_str(), "event" | "step" | "at") && !value.is_null());
+    let details: Vec<String> = fields.map(|(name, value)| format!("{name}={}", detail(name, value))).collect();
+    json!({ "seq": row["seq"], "at": row["at"], "event": name, "step": step, "details": details.join(" ") })
+}
+
+/// One field of an event, short enough for its line.
+fn detail(name: &str, value: &Json) -> String {
+    let text = match (name, value) {
+        ("due" | "safe_until", Json::Number(ms)) => Millis(ms.as_i64().unwrap_or_default()).to_rfc3339(),
+        ("by", Json::Object(_)) => join(&value["who"], &value["why"]),
+        ("failure", Json::Object(_)) => join(&value["code"], &value["message"]),
+        ("flow", Json::Object(_)) => join(&value["namespace"], &value["id"]),
+        (_, Json::String(text)) => text.clone(),
+        (_, other) => other.to_string(),
+    };
+    match text.char_indices().nth(DETAIL_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
-    let mut details =
-        if event.as_object().is_some_and(|fields| fields.is_empty()) { String::new() } else { event.to_string() };
-    if let Some((end, _)) = details.char_indices().nth(DETAILS_CHARS_MAX) {
-        details.truncate(end);
-        details.push('…');
+}
+
+fn join(one: &Json, two: &Json) -> String {
+    let texts = [one, two].map(|value| value.as_str().unwrap_or_default());
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let row = json!({"seq": 3, "at": "2026-01-01T00:00:00.000Z"});
+        let intent = json!({"event": "intent", "step": "pay", "attempt": 1, "send": 2, "class": "keyed",
+            "out_key": "k-1", "safe_until": 1_700_000_000_123_i64, "request": null});
+        let shown = line(&row, intent);
+        assert_eq!((&shown["event"], &shown["step"]), (&json!("intent"), &json!("pay")));
+        assert_eq!(shown["details"], "attempt=1 send=2 class=keyed out_key=k-1 safe_until=2023-11-14T22:13:20.123Z");
+        let failed =
+            json!({"event": "attempt_failed", "step": "pay", "failure": {"code": "lost", "message": "é".repeat(200)}});
+        let shown = field(&line(&row, failed), "details");
+        assert!(shown.starts_with("failure=lost: é") && shown.ends_with('…'), "{shown}");
+        let released = json!({"event": "released", "by": {"who": "ann", "why": "looked"}});
+        assert_eq!(line(&row, released)["details"], "by=ann: looked");
     }
-    json!({ "seq": row["seq"], "at": row["at"], "event": name, "step": step, "details": details })
 }

@@ -59,6 +59,10 @@ pub async fn resume(call: Call) -> Answer {
     simple(call, Control::Resume).await
 }
 
+pub async fn release(call: Call) -> Answer {
+    simple(call, Control::Release).await
+}
+
 pub async fn restart(call: Call) -> Answer {
     simple(call, Control::Restart).await
 }

@@ -4,14 +4,15 @@
 //! again here by the same pure rule, and said in sentences.
 
 use super::decisions::flow_named;
+use super::keys::may_be_of;
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::json;
 use crate::problem::Problem;
 use crate::view;
-use semel_core::admission::{EventVerdict, Policy, Prior, RULES_VERSION, decide_event};
+use semel_core::admission::{Claim, EventVerdict, Policy, Prior, RULES_VERSION, Window, WindowFrom, decide_event};
 use semel_core::{FlowRef, WorkspaceId};
-use semel_store::{DecisionQuery, DecisionRow};
+use semel_store::{ClaimQuery, DecisionQuery, DecisionRow};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -30,29 +31,148 @@ struct Body {
     other: Option<u64>,
 }
 
+/// Decisions told of one key; the newest, when there are more.
+const DECISIONS_TOLD: u32 = 500;
+
+/// All that is known of the keys that were asked for.
+#[derive(Default)]
+struct Known {
+    claims: Vec<Claim>,
+    /// Oldest first.
+    decisions: Vec<DecisionRow>,
+}
+
 pub async fn post(call: Call) -> Answer {
     let body: Body = call.json()?;
     let workspace = call.workspace()?;
-    let (a, b) = match (body.decision, body.other, &body.key) {
-        (Some(a), Some(b), None) => (by_seq(&call, &workspace, a).await?, Some(by_seq(&call, &workspace, b).await?)),
+    match (body.decision, body.other, &body.key) {
+        (Some(a), Some(b), None) => {
+            let (a, b) = (by_seq(&call, &workspace, a).await?, by_seq(&call, &workspace, b).await?);
+            pair(a, b, &Known::default())
+        }
         (None, None, Some(key)) => {
             let flow = body.workflow_id.as_deref().map(|name| flow_named(&call, name)).transpose()?;
-            by_key(&call, &workspace, flow, key, body.other_key.as_deref()).await?
+            let mine = known(&call, &workspace, flow.as_ref(), key).await?;
+            match &body.other_key {
+                None => one_key(key, mine),
+                Some(other) => {
+                    let theirs = known(&call, &workspace, flow.as_ref(), other).await?;
+                    two_keys((key, mine), (other, theirs))
+                }
+            }
         }
-        _ => {
-            return Err(Problem::new(
-                Code::BodyInvalid,
-                "send {\"workflow_id\", \"key\"}, the same with \"other_key\", or {\"decision\", \"other\"} with two sequence numbers",
-            ));
+        _ => Err(Problem::new(
+            Code::BodyInvalid,
+            "send {\"workflow_id\", \"key\"}, the same with \"other_key\", or {\"decision\", \"other\"} with two sequence numbers",
+        )),
+    }
+}
+
+fn unknown(key: &str) -> String {
+    format!("No event with the key `{key}` is on record here; keys differ by letter case.")
+}
+
+/// The life of one key: each event in order, then where its claims stand.
+fn one_key(key: &str, known: Known) -> Answer {
+    let mut newest = known.decisions.iter().rev();
+    let Some(b) = newest.next().cloned() else { return Err(Problem::new(Code::DecisionUnknown, unknown(key))) };
+    match newest.next().cloned() {
+        Some(a) => pair(a, b, &known),
+        None => {
+            let alone = "Only one event with this key is on record, so there was nothing for it to meet.";
+            let mut sentences = vec![alone.to_owned(), decided(&b)];
+            sentences.extend(known.claims.iter().map(standing));
+            answer(false, sentences, Some(&b), None, &known)
         }
-    };
-    let Some(b) = b else {
-        let sentences =
-            ["Only one event with this key is on record, so there was nothing for it to meet.".to_owned(), decided(&a)];
-        return ok(json!({"met": false, "explanation": sentences, "a": view::decision(&a), "b": Json::Null}));
-    };
+    }
+}
+
+/// The newest event of each key. One that never came met nothing, which is an answer too.
+fn two_keys((key, mine): (&str, Known), (other, theirs): (&str, Known)) -> Answer {
+    let (a, b) = (mine.decisions.last().cloned(), theirs.decisions.last().cloned());
+    let mut both = mine;
+    both.claims.extend(theirs.claims);
+    both.decisions.extend(theirs.decisions);
+    both.decisions.sort_by_key(|row| row.seq);
+    both.decisions.dedup_by_key(|row| row.seq);
+    both.claims.dedup_by_key(|claim| claim.hash);
+    match (a, b) {
+        (None, None) => Err(Problem::new(Code::DecisionUnknown, format!("{} {}", unknown(key), unknown(other)))),
+        (Some(a), Some(b)) => pair(a, b, &both),
+        (Some(seen), None) => lonely(&seen, other, &both),
+        (None, Some(seen)) => lonely(&seen, key, &both),
+    }
+}
+
+fn lonely(seen: &DecisionRow, unseen: &str, known: &Known) -> Answer {
+    let mut sentences = vec![unknown(unseen), "So there was nothing for the other to meet.".to_owned(), decided(seen)];
+    sentences.extend(known.claims.iter().map(standing));
+    answer(false, sentences, Some(seen), None, known)
+}
+
+fn pair(a: DecisionRow, b: DecisionRow, known: &Known) -> Answer {
     let (a, b) = if a.seq <= b.seq { (a, b) } else { (b, a) };
-    ok(json!({"met": met(&a, &b), "explanation": explain(&a, &b), "a": view::decision(&a), "b": view::decision(&b)}))
+    let mut sentences = explain(&a, &b);
+    sentences.extend(known.claims.iter().map(standing));
+    answer(met(&a, &b), sentences, Some(&a), Some(&b), known)
+}
+
+fn answer(
+    met: bool,
+    sentences: Vec<String>,
+    a: Option<&DecisionRow>,
+    b: Option<&DecisionRow>,
+    known: &Known,
+) -> Answer {
+    ok(json!({
+        "met": met,
+        "explanation": sentences,
+        "a": a.map(view::decision),
+        "b": b.map(view::decision),
+        "claims": known.claims.iter().map(view::claim).collect::<Vec<_>>(),
+        "decisions": known.decisions.iter().map(view::decision).collect::<Vec<_>>(),
+    }))
+}
+
+/// Where a claim stands, and until when.
+fn standing(claim: &Claim) -> String {
+    let window = match claim.window {
+        Window::Forever => "for ever".to_owned(),
+        Window::WhileLive => "as long as its run lives".to_owned(),
+        Window::For { from, duration_ms } => {
+            let from = match from {
+                WindowFrom::FirstSeen => "the first event",
+                WindowFrom::Completed => "its end",
+            };
+            format!("for {} s from {from}", duration_ms / 1_000)
+        }
+    };
+    let until = claim.expires_at().map(|at| format!(", until {}", at.to_rfc3339())).unwrap_or_default();
+    format!(
+        "In the scope `{}` the key is {} with run {}, generation {}; it is remembered {window}{until}.",
+        claim.scope,
+        claim.state.word(),
+        claim.run,
+        claim.generation
+    )
+}
+
+async fn known(call: &Call, workspace: &WorkspaceId, flow: Option<&FlowRef>, key: &str) -> Result<Known, Problem> {
+    let query = DecisionQuery {
+        key: Some(key.to_owned()),
+        flow: flow.cloned(),
+        limit: DECISIONS_TOLD,
+        ..DecisionQuery::default()
+    };
+    let mut decisions = newest(call, workspace, query).await?;
+    decisions.reverse();
+    let claims = ClaimQuery { key: Some(key.to_owned()), limit: DECISIONS_TOLD, ..ClaimQuery::default() };
+    let owner = workspace.clone();
+    let mut claims = call.app.read(move |store| store.claims(&owner, &claims)).await?;
+    if let Some(flow) = flow {
+        claims.retain(|claim| may_be_of(claim, flow));
+    }
+    Ok(Known { claims, decisions })
 }
 
 async fn newest(call: &Call, workspace: &WorkspaceId, query: DecisionQuery) -> Result<Vec<DecisionRow>, Problem> {
@@ -65,37 +185,6 @@ async fn by_seq(call: &Call, workspace: &WorkspaceId, seq: u64) -> Result<Decisi
     let rows = newest(call, workspace, query).await?;
     let row = rows.into_iter().next().filter(|row| row.seq == seq);
     row.ok_or_else(|| Problem::new(Code::DecisionUnknown, format!("no decision {seq} is on record in this workspace")))
-}
-
-/// The newest event of each key; of one key, its two newest.
-async fn by_key(
-    call: &Call,
-    workspace: &WorkspaceId,
-    flow: Option<FlowRef>,
-    key: &str,
-    other: Option<&str>,
-) -> Result<(DecisionRow, Option<DecisionRow>), Problem> {
-    let of = |key: &str, limit| DecisionQuery {
-        key: Some(key.to_owned()),
-        flow: flow.clone(),
-        limit,
-        ..DecisionQuery::default()
-    };
-    let unknown = |key: &str| {
-        Problem::new(
-            Code::DecisionUnknown,
-            format!("no event with the key `{key}` is on record here; keys differ by letter case"),
-        )
-    };
-    let mut rows = newest(call, workspace, of(key, 2)).await?.into_iter();
-    let first = rows.next().ok_or_else(|| unknown(key))?;
-    let second = match other {
-        None => rows.next(),
-        Some(other) => {
-            Some(newest(call, workspace, of(other, 1)).await?.into_iter().next().ok_or_else(|| unknown(other))?)
-        }
-    };
-    Ok((first, second))
 }
 
 /// They met when both were decided on one claim and one run came of it.

@@ -63,7 +63,7 @@ pub async fn show(call: Call) -> Answer {
 }
 
 /// A claim of another flow is not this flow's; one of a wider scope may be.
-fn may_be_of(claim: &Claim, flow: &FlowRef) -> bool {
+pub fn may_be_of(claim: &Claim, flow: &FlowRef) -> bool {
     view::scope_flow(&claim.scope).is_none_or(|owner| owner == flow.to_string())
 }
 

@@ -1,5 +1,6 @@
 //! The management API: one file per resource.
 
+pub mod check;
 pub mod control;
 pub mod decisions;
 pub mod explain;
