@@ -49,10 +49,19 @@ impl<'a> Context<'a> {
                 let fields = self.fields(node, Names { what: &what, allowed: &[&own], not_built: &[] })?;
                 Some(Json::Object(self.object(&fields, &what, specs)))
             }
-            FieldKind::Bool | FieldKind::Int | FieldKind::Duration | FieldKind::Choice(_) if is_template => {
+            FieldKind::Bool | FieldKind::OnlyFalse(_) | FieldKind::Int | FieldKind::Duration | FieldKind::Choice(_)
+                if is_template =>
+            {
                 self.template(node, name).map(Json::String)
             }
             FieldKind::Bool => self.bool(node, name).map(Json::Bool),
+            FieldKind::OnlyFalse(why) => {
+                let given = self.bool(node, name)?;
+                if given {
+                    self.report(Finding::error(codes::NOT_BUILT, node.at.clone(), format!("`{name}: true` {why}")));
+                }
+                Some(Json::Bool(given))
+            }
             FieldKind::Int => self.int(node, name, i64::MIN, i64::MAX).map(Json::from),
             FieldKind::Duration => {
                 self.duration(node, name)?;

@@ -224,11 +224,18 @@ fn admit_child(
     if let Some(due) = admitted.timer_due {
         out.timer_due = Some(out.timer_due.map_or(due, |known| known.min(due)));
     }
+    let for_ever = match &admitted.run {
+        Some(child) => waits_for(tx, run, request, child)?,
+        None => false,
+    };
     let event = match (&admitted.run, admitted.decision) {
         (_, Decision::Reject) | (None, _) => {
             let text = format!("the sub-run was refused: {}", admitted.reason.word());
-            let failure = Failure::new(admitted.reason.word(), text);
-            Event::OpDone { step: step.clone(), ok: false, at: tx.now(), output: None, failure: Some(failure) }
+            refused(tx, step, Failure::new(admitted.reason.word(), text))
+        }
+        (Some(child), _) if for_ever => {
+            let text = format!("the key of the sub-run is that of {}, which waits for this run", child.id);
+            refused(tx, step, Failure::new("subflow_waits_for_itself", text))
         }
         (Some(child), _) => {
             // A child of ours tells us of its end by itself, unless the step that started it did not wait.
@@ -252,6 +259,29 @@ fn admit_child(
     };
     out.admitted.push(admitted);
     Ok(event)
+}
+
+fn refused(tx: &dyn Tx, step: &StepKey, failure: Failure) -> Event {
+    Event::OpDone { step: step.clone(), ok: false, at: tx.now(), output: None, failure: Some(failure) }
+}
+
+/// Whether the step would wait for its own run, or for one that waits for it: an explicit key can name either, and
+/// neither would ever end.
+fn waits_for(tx: &mut dyn Tx, run: &RunRow, request: &AdmitRequest, child: &RunRow) -> Result<bool> {
+    if !request.parent.as_ref().is_some_and(|parent| parent.waits) || ended(child.status).is_some() {
+        return Ok(false);
+    }
+    let mut ancestor = run.clone();
+    loop {
+        if ancestor.id == child.id {
+            return Ok(true);
+        }
+        let Some(parent) = ancestor.parent.filter(|parent| parent.waits) else { return Ok(false) };
+        match tx.run(&run.workspace, parent.run)? {
+            Some(row) => ancestor = row,
+            None => return Ok(false),
+        }
+    }
 }
 
 fn ended(status: Status) -> Option<EndStatus> {

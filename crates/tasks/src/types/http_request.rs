@@ -26,11 +26,13 @@ const AUTH: &[FieldSpec] = &[
     field("token", FieldKind::Text, "Token (BEARER)."),
 ];
 
+const NO_REDIRECTS: &str = "is not offered: each request must be one that was recorded";
+
 const OPTIONS: &[FieldSpec] = &[
     field("auth", FieldKind::Object(AUTH), "Credentials sent with the request."),
     field("allowFailed", FieldKind::Bool, "Take status 400 and above as success too; false by default."),
     field("timeout", FieldKind::Duration, "Longest time for the whole call."),
-    field("followRedirects", FieldKind::Bool, "Only false: a redirect is returned as the answer."),
+    field("followRedirects", FieldKind::OnlyFalse(NO_REDIRECTS), "Only false: a redirect is returned as the answer."),
 ];
 
 pub const SPEC: TaskSpec = TaskSpec {
@@ -121,9 +123,8 @@ fn plan(request: Request) -> Result<Plan, TaskError> {
     let config = &request.config;
     let options = Json::Object(config::map(config, "options")?.unwrap_or_default());
     if config::flag(&options, "followRedirects", false)? {
-        return Err(TaskError::not_built(
-            "`followRedirects: true` is not offered: each request must be one that was recorded",
-        ));
+        // Only a template gets here: the word itself is refused when the flow is pushed.
+        return Err(TaskError::not_built(format!("`followRedirects: true` {NO_REDIRECTS}")));
     }
     let word = method_word(config);
     let method = Method::from_bytes(word.as_bytes()).ok().filter(|_| METHODS.contains(&word.as_str()));

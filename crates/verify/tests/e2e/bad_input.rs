@@ -195,3 +195,24 @@ async fn refused_arrivals_are_counted_without_their_payload() {
     let rows = server.get("/v1/refusals").await;
     assert!(rows.text.contains("key_too_long") && !rows.text.contains("4111"), "{}", rows.text);
 }
+
+/// What is known elsewhere and not offered here is refused when the flow is pushed, not when a run gets there.
+#[tokio::test]
+async fn redirects_that_nobody_recorded_are_refused_at_push() {
+    let server = Server::start().await;
+    let call = |options: &str| {
+        flow(
+            "a",
+            &format!("tasks:\n  - {{id: g, type: http.Request, uri: 'http://127.0.0.1:9/', options: {options}}}\n"),
+        )
+    };
+    server.push(&call("{followRedirects: false}")).await;
+    let answer = server.put_flow(&call("{followRedirects: true}")).await;
+    answer.refused(422, "flow_invalid");
+    let error = &answer.json["errors"][0];
+    assert_eq!(
+        (&error["code"], &error["line"], &error["column"]),
+        (&json!("not_built"), &json!(4), &json!(88)),
+        "{error}"
+    );
+}

@@ -170,3 +170,35 @@ tasks:
     let count = server.runs_of("deep").await.len();
     assert!((2..=17).contains(&count), "{count} runs");
 }
+
+/// A key can name the run that waits for the one that uses it. Both would wait for ever.
+#[tokio::test]
+async fn a_sub_run_whose_key_is_its_ancestors_fails_instead_of_waiting_for_ever() {
+    let server = Server::start().await;
+    let keyed = "idempotency: {key: '{{ trigger.data.id }}', scope: workspace, preset: trigger}\n";
+    let sub = |flow: &str, key: &str, more: &str| {
+        format!("tasks:\n  - {{id: sub, type: flow.Subflow, namespace: e2e, flowId: {flow}{key}{more}}}\n")
+    };
+    let own = ", idempotencyKey: '{{ trigger.data.id }}'";
+    let given = ", idempotencyKey: '{{ inputs.id }}'";
+    let input = "inputs:\n  - {id: id, type: STRING, required: false}\n";
+    server.push(&flow("leaf", &format!("{keyed}{input}tasks:\n  - {{id: s, type: log.Log, message: hi}}\n"))).await;
+    server.push(&flow("middle", &format!("{input}{}", sub("leaf", given, "")))).await;
+    server.push(&flow("itself", &format!("{keyed}{}", sub("leaf", own, "")))).await;
+    server
+        .push(&flow("above", &format!("{keyed}{}", sub("middle", "", ", inputs: {id: '{{ trigger.data.id }}'}"))))
+        .await;
+    server.push(&flow("apart", &format!("{keyed}{}", sub("leaf", own, ", wait: false")))).await;
+    for name in ["itself", "above"] {
+        let answer = server.trigger_wait(name, None, json!({"id": name})).await;
+        assert_eq!(answer.json["status"], "failed", "{name}: {}", answer.text);
+    }
+    let waiting =
+        |runs: Vec<serde_json::Value>| runs.iter().map(|run| run["error"]["code"].clone()).collect::<Vec<_>>();
+    assert_eq!(waiting(server.runs_of("itself").await), ["subflow_waits_for_itself"]);
+    assert_eq!(waiting(server.runs_of("middle").await), ["subflow_waits_for_itself"]);
+    // Who does not wait has nothing to wait for.
+    let answer = server.trigger_wait("apart", None, json!({"id": "apart"})).await;
+    assert_eq!(answer.json["status"], "completed", "{}", answer.text);
+    assert!(server.runs_of("leaf").await.is_empty());
+}
