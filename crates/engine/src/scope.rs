@@ -170,6 +170,8 @@ impl Scope for ExprScope<'_> {
                 _ => None,
             }),
             "parents" => self.parents(),
+            // As with secrets of the environment: they are the operator's.
+            "envs" if self.workspace.0 != WorkspaceId::DEFAULT => Some(map([])),
             "envs" => Some(self.services.envs.clone()),
             "globals" => Some(map([])),
             "kestra" => {

@@ -4,7 +4,7 @@
 //! At rest a secret is AES-256-GCM under a key made from the master key and the workspace; name
 //! and version are bound in as associated data, so a row copied elsewhere does not open. The
 //! master key comes from a file or a command, never from the database. Kestra's `SECRET_`
-//! environment (base64) is read once at start, version 0.
+//! environment (base64) is read once at start, version 0; it is the operator's, and so the workspace `main`'s alone.
 
 use crate::api::SecretError;
 use crate::ports::Entropy;
@@ -76,7 +76,7 @@ impl Secrets {
     pub fn find(&self, workspace: &WorkspaceId, name: &str) -> Result<SecretRef, String> {
         match self.store.secret(workspace, name, None) {
             Ok(Some(row)) => Ok(SecretRef { name: row.name, version: row.version }),
-            Ok(None) if self.environment.contains_key(&name.to_uppercase()) => {
+            Ok(None) if self.in_environment(workspace, &name.to_uppercase()).is_some() => {
                 Ok(SecretRef { name: name.to_uppercase(), version: 0 })
             }
             Ok(None) => Err(format!("Cannot find secret for key '{name}'; store it with `semel secret set {name}`")),
@@ -84,13 +84,17 @@ impl Secrets {
         }
     }
 
+    /// Whoever may write flows in another workspace must not read what the operator gave to the process.
+    fn in_environment(&self, workspace: &WorkspaceId, name: &str) -> Option<&String> {
+        self.environment.get(name).filter(|_| workspace.0 == WorkspaceId::DEFAULT)
+    }
+
     /// The text behind a hole.
     pub fn reveal(&self, workspace: &WorkspaceId, part: &Part) -> Result<String, String> {
         match part {
             Part::Text(text) => Ok(text.clone()),
             Part::Secret(SecretRef { name, version: 0 }) => self
-                .environment
-                .get(name)
+                .in_environment(workspace, name)
                 .cloned()
                 .ok_or_else(|| format!("secret `{name}` is no longer in the environment")),
             Part::Secret(SecretRef { name, version }) => {

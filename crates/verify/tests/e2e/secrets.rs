@@ -225,3 +225,40 @@ tasks:
     server.get("/v1/kv/e2e/hush").await;
     assert_eq!(leaks(&server), Vec::<String>::new());
 }
+
+/// The process's environment is the operator's: whoever writes flows in another workspace does not read it.
+#[tokio::test]
+async fn secrets_of_the_environment_belong_to_the_main_workspace() {
+    let server = Server::with(
+        Options::default()
+            .env(
+                "SECRET_FROM_ENV",
+                &base64::Engine::encode(&base64::engine::general_purpose::STANDARD, FROM_ENVIRONMENT),
+            )
+            .env("ENV_REGION", "region-of-the-operator"),
+    )
+    .await;
+    let bank = Bank::start().await;
+    server.post("/v1/workspaces", json!({"id": "other"})).await.ok();
+    let other = server.workspace("other");
+    let region = flow(
+        "env",
+        "tasks:\n  - {id: e, type: debug.Return, format: \"{{ envs.region ?? 'none' }}\"}\noutputs:\n  - {id: said, type: STRING, value: '{{ outputs.e.value }}'}\n",
+    );
+    for (name, api) in [("main", server.workspace("main")), ("other", other)] {
+        let more = "headers: {Authorization: \"{{ secret('FROM_ENV') }}\"}";
+        api.push(&post("a", &bank.url(&format!("/naive/{name}")), more)).await;
+        api.push(&region).await;
+        let sent = api.trigger_wait("a", None, json!({})).await;
+        let said = api.trigger_wait("env", None, json!({})).await.json["outputs"]["said"].clone();
+        let expected = if name == "main" { ("completed", "region-of-the-operator") } else { ("failed", "none") };
+        assert_eq!(
+            (sent.json["status"].as_str(), said.as_str()),
+            (Some(expected.0), Some(expected.1)),
+            "{name}: {}",
+            sent.text
+        );
+    }
+    assert_eq!((bank.count("main"), bank.count("other")), (1, 0));
+    assert_eq!(bank.calls("main")[0].headers["authorization"], FROM_ENVIRONMENT);
+}
