@@ -140,7 +140,13 @@ pub struct Driver {
     /// Nothing new is begun; what is in flight settles.
     stopping: bool,
     fatal: Option<StoreError>,
+    /// Runs that could not be brought into memory: until when they are left alone, and how long that is.
+    resting: BTreeMap<RunId, (Millis, i64)>,
 }
+
+/// A timer that is due stays due: a run that cannot be loaded would be tried, and logged, at every look.
+const REST_MS_MIN: i64 = 1_000;
+const REST_MS_MAX: i64 = 600_000;
 
 impl Driver {
     pub fn new(services: Arc<Services>, flows: Arc<Flows>, limits: Limits) -> Driver {
@@ -153,7 +159,19 @@ impl Driver {
             commits: 0,
             stopping: false,
             fatal: None,
+            resting: BTreeMap::new(),
         }
+    }
+
+    /// Whether the run is left alone for now.
+    pub(crate) fn rests(&self, run: RunId, now: Millis) -> bool {
+        self.resting.get(&run).is_some_and(|(until, _)| now < *until)
+    }
+
+    /// Leaves a run alone, each time twice as long.
+    fn rest(&mut self, run: RunId, now: Millis) {
+        let gap = self.resting.get(&run).map_or(REST_MS_MIN, |(_, gap)| (gap * 2).min(REST_MS_MAX));
+        self.resting.insert(run, (now.plus(gap), gap));
     }
 
     /// Runs with a commit or a request in the air.
@@ -214,6 +232,7 @@ impl Driver {
         }
         let Some(active) = Active::load(&self.services, &self.flows, workspace, run)? else { return Ok(false) };
         self.runs.insert(run, active);
+        self.resting.remove(&run);
         Ok(true)
     }
 
@@ -284,10 +303,16 @@ impl Driver {
     }
 
     fn timer(&mut self, workspace: &WorkspaceId, run: RunId, timer: u64, now: Millis) {
+        if self.rests(run, now) {
+            return;
+        }
         match self.load(workspace, run) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return self.trouble(run, error),
+            Err(error) => {
+                self.rest(run, now);
+                return self.trouble(run, error);
+            }
         }
         let Some(active) = self.runs.get_mut(&run) else { return };
         match active.state.timers.get(&timer) {

@@ -2,7 +2,10 @@
 
 use super::world::{World, ok};
 use crate::api::{AdmitError, Control};
+use crate::driver::{Driver, Happened};
+use crate::flows::Flows;
 use semel_core::admission::{Decision, KeyError, Reason};
+use semel_core::limits::Limits;
 use semel_core::run::Status;
 use semel_store::Reads;
 use semel_tasks::Outcome;
@@ -519,4 +522,30 @@ fn a_person_who_misspells_an_input_is_told() {
     assert!(matches!(world.try_admit(typo), Err(AdmitError::Inputs(fields)) if fields[0].field == "itms"));
     let event = world.occurrence("f", None, json!({"itms": []}));
     assert!(world.try_admit(event).is_ok(), "an event may carry more than the flow reads");
+}
+
+#[test]
+fn a_run_whose_flow_does_not_load_is_tried_less_and_less_often() {
+    let mut world = World::new();
+    world.push("{id: f, namespace: n, tasks: [{id: nap, type: flow.Sleep, duration: PT1M}]}");
+    let run = world.admit("f", None, json!({})).run.unwrap().id;
+    world.drain();
+    // As after a start whose build cannot read the flow: its timer is due and stays so.
+    let nothing = semel_store::memory::MemoryStore::new(std::sync::Arc::new(|| semel_core::Millis(0)));
+    let blind = std::sync::Arc::new(Flows::new(nothing));
+    let mut driver = Driver::new(world.services.clone(), blind, Limits::default());
+    let due = world.store.next_timer().unwrap().unwrap();
+    let row = world.store.due_timers(due, 1).unwrap().remove(0);
+    let tried = |driver: &mut Driver, ms: i64| {
+        let resting = driver.rests(run, due.plus(ms));
+        let (workspace, timer) = (row.workspace.clone(), row.timer);
+        assert!(driver.on(due.plus(ms), Happened::Timer { workspace, run, timer }).is_empty());
+        assert!(driver.rests(run, due.plus(ms)), "it rests after it was tried");
+        !resting
+    };
+    let looks = (0..3_600_000).step_by(20).filter(|ms| tried(&mut driver, *ms)).count();
+    assert!((10..=20).contains(&looks), "tried {looks} times in an hour");
+    // Where the flow can be read it goes on at once.
+    world.run_down();
+    assert_eq!(world.status(run), Status::Completed);
 }
