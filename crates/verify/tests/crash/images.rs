@@ -35,14 +35,14 @@ fn control_a_store_that_does_not_sync_its_commits_loses() {
     assert_eq!((tally.no_prefix, tally.damaged), (0, 0), "{tally:#?}");
 }
 
-/// A short script, and the power fails before each of its operations, in each weather without chance.
+/// A short script, and the power fails before each of its operations: all that was not synced is gone, or torn.
 #[test]
 fn a_short_script_survives_a_cut_at_every_point() {
     let recording = Script { seed: 7, writes: 10, lives: 2, alone: true, undone: vec![] }.record();
     let mut tally = Tally::default();
     let mut kinds = BTreeMap::new();
     for until in 0..=recording.ops.len() {
-        for (kept, dropped) in [(0, 100), (100, 0), (0, 0)] {
+        for (kept, dropped) in [(0, 100), (0, 0)] {
             let weather = Weather { kept, dropped };
             let mut chance = StdRng::seed_from_u64(until as u64);
             let files = image::after(&recording.ops, until, weather, &mut chance);

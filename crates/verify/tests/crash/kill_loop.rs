@@ -100,10 +100,8 @@ async fn control_a_call_before_its_intent_is_found_out() {
 
 #[test]
 fn the_shipped_binary_has_no_failpoints() {
-    let has = |path: &Path| {
-        let bytes = std::fs::read(path).expect("a binary");
-        bytes.windows(15).any(|window| window == b"SEMEL_FAILPOINT")
-    };
+    let has =
+        |path: &Path| String::from_utf8_lossy(&std::fs::read(path).expect("a binary")).contains("SEMEL_FAILPOINT");
     assert!(has(&with_failpoints()), "the search finds nothing where it must");
     assert!(!has(&binary()), "{} has failpoints: build it again without the feature", binary().display());
 }
