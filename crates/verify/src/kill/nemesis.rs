@@ -395,6 +395,7 @@ impl Loop {
         api.push(&flows::tick(ledger, true)).await?;
         self.settle(&api, person).await?;
         let world = api.world().await.map_err(|error| format!("the last reading failed: {error}"))?;
+        self.semel_check("beside the running server");
         signal(&server.0, "TERM");
         let status = server.0.wait().map_err(|error| error.to_string())?;
         if !status.success() {
@@ -405,7 +406,7 @@ impl Loop {
         self.report.count(&calls, &notes, &world);
         let found = check::violations(&Evidence { calls: &calls, notes: &notes, world: &world });
         self.report.violations.extend(found);
-        self.look_at_the_file("at the end");
+        self.semel_check("at the end");
         Ok(())
     }
 
@@ -423,7 +424,22 @@ impl Loop {
         Ok(())
     }
 
-    /// The store's own checker, on the file as it lies there.
+    /// The checker as people use it.
+    fn semel_check(&mut self, when: &str) {
+        let store = format!("sqlite:{}", self.path("data").join("semel.db").display());
+        let mut command = Command::new(&self.plan.binary);
+        command.args(["check", "--full", "--store", &store]).current_dir(&self.plan.directory).stdin(Stdio::null());
+        match command.output() {
+            Ok(output) if output.status.success() => self.report.checks += 1,
+            Ok(output) => {
+                let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+                self.report.violations.push(violation(Kind::StoreDamaged, format!("{when}: {}", said.join("\n"))));
+            }
+            Err(error) => self.report.violations.push(violation(Kind::StoreDamaged, format!("{when}: {error}"))),
+        }
+    }
+
+    /// The same as a library, on the file as it lies there.
     fn look_at_the_file(&mut self, when: &str) {
         let path = self.path("data").join("semel.db");
         let looked = Inspection::open(&path)
