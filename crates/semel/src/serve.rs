@@ -100,7 +100,25 @@ fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
     let store = SqliteStore::open(&config.store.0, semel_store_sqlite::Options::default());
     let store = store.map_err(|error: OpenError| Failure::refused(error.code(), error.to_string()))?;
     ensure_main(store.as_ref())?;
+    tell_restored(store.as_ref())?;
     Ok(store)
+}
+
+/// Whoever reads the log of a restored store must know that part of its past is lost.
+fn tell_restored(store: &dyn Store) -> Result<(), Failure> {
+    let told = store.audit(&mut |audit| {
+        if let Some(row) = audit.restored()? {
+            let (backup_at, restored_at) = (row.backup_at.to_rfc3339(), row.restored_at.to_rfc3339());
+            tracing::warn!(
+                incarnation = row.incarnation,
+                backup_at,
+                restored_at,
+                "this store was restored from a backup; `semel run list --status held` shows what waits to be released"
+            );
+        }
+        Ok(())
+    });
+    told.map_err(|error: StoreError| Failure::refused(error.code(), error.to_string()))
 }
 
 /// The default workspace is there from the first start on.

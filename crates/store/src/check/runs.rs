@@ -318,10 +318,8 @@ impl Whole {
                 self.keys_in_log |= row.key.is_some();
                 if decisions::made_a_run(&row) {
                     self.admitted.push(row.seq);
-                    let (head, claim) = (&self.row, row.claim);
-                    if claim != head.claim || row.flow != head.flow || row.generation > head.generation {
-                        let text =
-                            format!("decision {} made this run, and they differ in flow, claim or generation", row.seq);
+                    if !made_so(&self.row, &row) {
+                        let text = format!("decision {} made this run, and they do not tell the same story", row.seq);
                         self.findings.push((Code::HeadDiffers, text));
                     }
                 }
@@ -437,6 +435,16 @@ impl Whole {
             findings.push((Code::EffectDiffers, format!("the effect of step `{}` is not in the ledger", row.step)));
         }
     }
+}
+
+/// A run and the decision that made it were written by one transaction.
+fn made_so(run: &RunRow, decision: &DecisionRow) -> bool {
+    // Erasure takes the key from either.
+    let same_key = run.key == decision.key || run.key.is_none() || decision.key.is_none();
+    same_key
+        && (run.claim, &run.flow, run.door) == (decision.claim, &decision.flow, decision.door)
+        && run.created_at == decision.at
+        && run.generation >= decision.generation
 }
 
 /// The instant of a row is that of the node, which the journal does not know.
