@@ -53,6 +53,10 @@ impl Client {
         Client::build(base, None, None)
     }
 
+    pub fn with_token(base: Url, token: Option<String>) -> Result<Client, Failure> {
+        Client::build(base, token.as_deref(), None)
+    }
+
     fn build(base: Url, token: Option<&str>, workspace: Option<&str>) -> Result<Client, Failure> {
         let mut headers = HeaderMap::new();
         if let Some(token) = token {

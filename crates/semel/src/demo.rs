@@ -18,7 +18,6 @@
 
 mod bank;
 mod narrator;
-mod process;
 mod provider;
 mod tally;
 
@@ -26,11 +25,11 @@ use crate::cli::paging;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::{Reply, Shell, print_line, say};
+use crate::process::Process;
 use crate::signals::Stop;
 use crate::table::field;
 use bank::Bank;
 use narrator::Narrator;
-use process::Process;
 use provider::{Delivery, News, Provider};
 use reqwest::{Method, Url};
 use serde_json::{Value as Json, json};

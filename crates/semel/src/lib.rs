@@ -2,12 +2,14 @@
 //!
 //! A library so that the proof can read a configuration as the server does; the binary is `main.rs`.
 
+mod bench;
 mod cli;
 mod client;
 pub mod config;
 mod demo;
 pub mod failure;
 mod output;
+mod process;
 mod serve;
 mod signals;
 mod table;

@@ -11,8 +11,8 @@ use semel_store::check::{Audit, Row, Seen, Span, Table, damaged_row};
 use semel_store::memory::forget_at;
 use semel_store::*;
 
-pub struct Snapshot<'a> {
-    pub cx: &'a Cx<'a>,
+pub struct Snapshot<'a, 'c> {
+    pub cx: &'a Cx<'c>,
 }
 
 /// Sorts before every key.
@@ -27,7 +27,7 @@ fn seen<T>(table: &str, row: Sql<T>) -> Seen<T> {
     row.map_err(|error| damaged_row(table, error))
 }
 
-impl Snapshot<'_> {
+impl Snapshot<'_, '_> {
     /// A workspace nobody wrote to has no rows.
     fn of<T: Default>(&self, workspace: &WorkspaceId, read: impl FnOnce(&Cx, i64) -> Sql<T>) -> Result<T> {
         let found = || match self.cx.ws(workspace)? {
@@ -76,7 +76,7 @@ fn read_claim(cx: &Cx, ws: i64, row: &SqlRow) -> Sql<Seen<Claim>> {
     Ok(if fits { Ok(claim) } else { Err("what its indexes go by is not what it says".to_owned()) })
 }
 
-impl Audit for Snapshot<'_> {
+impl Audit for Snapshot<'_, '_> {
     fn workspaces(&self) -> Result<Vec<WorkspaceId>> {
         let sql = "SELECT name FROM workspaces ORDER BY name";
         self.cx.all(sql, [], |row| Ok(WorkspaceId(row.get(0)?))).map_err(|error| classify(&error))
@@ -84,14 +84,14 @@ impl Audit for Snapshot<'_> {
 
     fn runs(&self, workspace: &WorkspaceId, after: Option<RunId>, limit: u32) -> Result<Vec<(RunId, Seen<WholeRun>)>> {
         let sql = format!(
-            "SELECT {}, {} FROM runs r LEFT JOIN run_values v ON v.num = r.num \
+            "SELECT {}, {} FROM runs r LEFT JOIN run_values v ON v.num = r.num LEFT JOIN run_results e ON e.num = r.num \
              WHERE r.ws = ?1 AND r.id > ?2 ORDER BY r.id LIMIT ?3",
             runs::HEAD,
             runs::VALUES
         );
         let after = after.map_or(LOWEST, |id| id.as_bytes().to_vec());
         self.of(workspace, |cx, ws| {
-            cx.all(&sql, params![ws, after, limit], |row| {
+            cx.ask(&sql, params![ws, after, limit], |row| {
                 let id = row.run(1)?;
                 let whole = match runs::read_whole(cx, row) {
                     Ok(whole) if labels_are_indexed(cx, ws, &whole)? => Ok(whole),
@@ -168,7 +168,7 @@ impl Audit for Snapshot<'_> {
         );
         let after = after.map_or(LOWEST, |hash| hash.0.to_vec());
         self.of(workspace, |cx, ws| {
-            cx.all(&sql, params![ws, after, limit], |row| Ok((row.hash(0)?, read_claim(cx, ws, row)?)))
+            cx.ask(&sql, params![ws, after, limit], |row| Ok((row.hash(0)?, read_claim(cx, ws, row)?)))
         })
     }
 
@@ -216,7 +216,7 @@ impl Audit for Snapshot<'_> {
         self.of(workspace, |cx, ws| claims::queue(cx, ws, hash, u32::MAX))
     }
     fn head(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
-        self.of(workspace, |cx, ws| runs::get(cx, ws, id))
+        Ok(self.of(workspace, |cx, ws| runs::get(cx, ws, id))?.map(|(_, row)| row))
     }
     fn inbox(&self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<(u64, Inbox)>> {
         self.of(workspace, |cx, ws| history::inbox(cx, ws, id))
@@ -295,7 +295,7 @@ fn unknown_workspaces(cx: &Cx, table: &str) -> Sql<Vec<i64>> {
     let mut unknown = Vec::new();
     let next = format!("SELECT min(ws) FROM {table} WHERE ws > ?1");
     let mut at = int(0) - 1;
-    while let Some(ws) = cx.one(&next, [at], |row| row.get::<_, Option<i64>>(0))?.flatten() {
+    while let Some(ws) = cx.ask_one(&next, [at], |row| row.get::<_, Option<i64>>(0))?.flatten() {
         let known = cx.connection.query_row("SELECT 1 FROM workspaces WHERE ws = ?1", [ws], |_| Ok(())).optional()?;
         if known.is_none() {
             unknown.push(ws);

@@ -70,6 +70,14 @@ impl SqliteStore {
         let thread = start(path, writer, copier, &shared)?;
         Ok(Arc::new(SqliteStore { pool, writer: Mutex::new(Some(thread)), shared }))
     }
+
+    /// How many runs there are in all. Walks an index: for measurements, not for requests.
+    pub fn runs_stored(&self) -> Result<u64> {
+        self.on_snapshot(|cx| {
+            let count = cx.one("SELECT count(*) FROM runs", [], |row| codec::Columns::number(row, 0));
+            count.map(Option::unwrap_or_default).map_err(|error| classify::classify(&error))
+        })
+    }
 }
 
 fn read_meta(connection: &Connection) -> rusqlite::Result<(i64, Counters)> {

@@ -5,7 +5,7 @@
 
 use crate::classify::damaged;
 use parking_lot::RwLock;
-use rusqlite::{Connection, OptionalExtension, Params, Result, Row};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row};
 use semel_core::WorkspaceId;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -49,11 +49,13 @@ pub struct Cx<'a> {
     pub connection: &'a Connection,
     names: &'a Names,
     fresh: RefCell<Vec<(Kind, Arc<str>, i64)>>,
+    /// Statements met so far, by where their text is: finding one costs no hash of the text.
+    statements: RefCell<Vec<(*const u8, CachedStatement<'a>)>>,
 }
 
 impl<'a> Cx<'a> {
     pub fn new(connection: &'a Connection, names: &'a Names) -> Cx<'a> {
-        Cx { connection, names, fresh: RefCell::default() }
+        Cx { connection, names, fresh: RefCell::default(), statements: RefCell::default() }
     }
 
     pub fn mark(&self) -> usize {
@@ -116,7 +118,7 @@ impl<'a> Cx<'a> {
         if let Some(number) = self.find(kind, text)? {
             return Ok(number);
         }
-        let number = self.connection.prepare_cached(kind.make_sql())?.query_row([text], |row| row.get(0))?;
+        let number = self.with(kind.make_sql(), |statement| statement.query_row([text], |row| row.get(0)))?;
         self.fresh.borrow_mut().push((kind, text.into(), number));
         Ok(number)
     }
@@ -135,23 +137,54 @@ impl<'a> Cx<'a> {
         Ok(text)
     }
 
-    pub fn exec(&self, sql: &str, params: impl Params) -> Result<usize> {
-        self.connection.prepare_cached(sql)?.execute(params)
+    /// Lends the statement of a text that lives for ever. While it is lent, the same text is prepared once more:
+    /// a query may be asked again inside the reading of its rows.
+    fn with<T>(&self, sql: &'static str, run: impl FnOnce(&mut CachedStatement<'a>) -> Result<T>) -> Result<T> {
+        let found = {
+            let mut known = self.statements.borrow_mut();
+            known.iter().position(|(text, _)| *text == sql.as_ptr()).map(|at| known.swap_remove(at).1)
+        };
+        let mut statement = match found {
+            Some(statement) => statement,
+            None => self.connection.prepare_cached(sql)?,
+        };
+        let done = run(&mut statement);
+        self.statements.borrow_mut().push((sql.as_ptr(), statement));
+        done
+    }
+
+    pub fn exec(&self, sql: &'static str, params: impl Params) -> Result<usize> {
+        self.with(sql, |statement| statement.execute(params))
     }
 
     /// Like `exec`, for rows that must be there.
-    pub fn exec_one(&self, sql: &str, params: impl Params) -> Result<()> {
+    pub fn exec_one(&self, sql: &'static str, params: impl Params) -> Result<()> {
         match self.exec(sql, params)? {
             0 => Err(rusqlite::Error::QueryReturnedNoRows),
             _ => Ok(()),
         }
     }
 
-    pub fn one<T>(&self, sql: &str, params: impl Params, read: impl FnOnce(&Row) -> Result<T>) -> Result<Option<T>> {
-        self.connection.prepare_cached(sql)?.query_row(params, read).optional()
+    pub fn one<T>(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnOnce(&Row) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.with(sql, |statement| statement.query_row(params, read).optional())
     }
 
-    pub fn all<T>(&self, sql: &str, params: impl Params, read: impl FnMut(&Row) -> Result<T>) -> Result<Vec<T>> {
+    pub fn all<T>(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnMut(&Row) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.with(sql, |statement| statement.query_map(params, read)?.collect())
+    }
+
+    /// As [`Cx::all`], for a text that is made for each question.
+    pub fn ask<T>(&self, sql: &str, params: impl Params, read: impl FnMut(&Row) -> Result<T>) -> Result<Vec<T>> {
         self.connection.prepare_cached(sql)?.query_map(params, read)?.collect()
     }
 
@@ -169,5 +202,14 @@ impl<'a> Cx<'a> {
             see(read(row));
         }
         Ok(())
+    }
+
+    pub fn ask_one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.connection.prepare_cached(sql)?.query_row(params, read).optional()
     }
 }

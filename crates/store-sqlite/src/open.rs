@@ -2,6 +2,7 @@
 
 use crate::classify::classify;
 use crate::directory;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use semel_core::Millis;
 use semel_store::{ClockFn, StoreError, failpoint};
@@ -20,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
     include_str!("../migrations/0004.sql"),
+    include_str!("../migrations/0005.sql"),
 ];
 /// The version of the schema this binary writes.
 pub const SCHEMA_VERSION: i32 = MIGRATIONS.len() as i32;
@@ -238,6 +240,8 @@ pub fn open(path: &Path, flags: OpenFlags, cache_mib: u32, vfs: Option<&str>) ->
         None => Connection::open_with_flags(path, flags)?,
     };
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    // Plans do not depend on bound values: otherwise statements are prepared anew for each of them.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection.pragma_update(None, "cache_size", -i64::from(cache_mib) * 1024)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;

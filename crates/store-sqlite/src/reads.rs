@@ -89,11 +89,11 @@ impl SqliteStore {
 }
 
 fn load(cx: &Cx, ws: i64, id: RunId) -> Sql<Option<LoadedRun>> {
-    let Some(row) = runs::get(cx, ws, id)? else { return Ok(None) };
+    let Some((num, row)) = runs::get(cx, ws, id)? else { return Ok(None) };
     Ok(Some(LoadedRun {
         row,
         snapshot: history::snapshot(cx, ws, id)?,
-        labels: runs::labels(cx, ws, id)?,
+        labels: runs::labels(cx, num)?,
         inbox: history::inbox(cx, ws, id)?,
     }))
 }

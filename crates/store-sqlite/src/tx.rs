@@ -6,6 +6,8 @@ use crate::tables::{admin, claims, decisions, history, runs};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::*;
+use serde_json::Value as Json;
+use std::cell::Cell;
 
 /// Numbers given so far; kept by the writer and stored with each commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,34 +17,83 @@ pub struct Counters {
     pub restored_at: Option<Millis>,
 }
 
-pub struct SqlTx<'a> {
-    cx: &'a Cx<'a>,
+pub struct SqlTx<'a, 'c> {
+    cx: &'a Cx<'c>,
     now: Millis,
     /// `None` in a read: nothing may be written.
     counters: Option<&'a mut Counters>,
-    /// Heads as they are stored, of the runs this transaction has met: all writes pass here.
-    heads: Vec<RunRow>,
+    /// Heads of the runs this transaction has met: all reads and writes of heads pass here.
+    heads: Vec<Head>,
+    /// Claims as they are stored, of the keys this transaction has met (`None`: there is none).
+    claims: Vec<(WorkspaceId, Hash16, Option<Claim>)>,
+    wrote: Cell<bool>,
+}
+
+/// A head as it is stored and as it shall be. A script changes a head several times; it is written once, at the end.
+struct Head {
+    num: i64,
+    stored: RunRow,
+    now: RunRow,
 }
 
 type Sql<T> = rusqlite::Result<T>;
 
-impl<'a> SqlTx<'a> {
-    pub fn new(cx: &'a Cx<'a>, now: Millis, counters: &'a mut Counters) -> SqlTx<'a> {
-        SqlTx { cx, now, counters: Some(counters), heads: vec![] }
+impl<'a, 'c> SqlTx<'a, 'c> {
+    pub fn new(cx: &'a Cx<'c>, now: Millis, counters: &'a mut Counters) -> SqlTx<'a, 'c> {
+        SqlTx { counters: Some(counters), ..SqlTx::read_only(cx, now) }
     }
 
-    pub fn read_only(cx: &'a Cx<'a>, now: Millis) -> SqlTx<'a> {
-        SqlTx { cx, now, counters: None, heads: vec![] }
+    pub fn read_only(cx: &'a Cx<'c>, now: Millis) -> SqlTx<'a, 'c> {
+        SqlTx { cx, now, counters: None, heads: vec![], claims: vec![], wrote: Cell::new(false) }
+    }
+
+    /// Whether anything was written, successfully or not.
+    pub fn has_written(&self) -> bool {
+        self.wrote.get()
+    }
+
+    /// Writes the heads that have changed. Must be called at the end, and before a query over heads.
+    pub fn flush(&mut self) -> Result<()> {
+        for at in 0..self.heads.len() {
+            let head = &self.heads[at];
+            if head.stored != head.now {
+                self.write(|cx| runs::update(cx, head.num, &head.stored, &head.now))?;
+                self.heads[at].stored = self.heads[at].now.clone();
+            }
+        }
+        Ok(())
     }
 
     fn met(&self, workspace: &WorkspaceId, id: RunId) -> Option<usize> {
-        self.heads.iter().position(|head| head.id == id && head.workspace == *workspace)
+        self.heads.iter().position(|head| head.now.id == id && head.now.workspace == *workspace)
     }
 
-    fn remember(&mut self, row: &RunRow) {
-        match self.met(&row.workspace, row.id) {
-            Some(at) => self.heads[at] = row.clone(),
-            None => self.heads.push(row.clone()),
+    /// Where the head of a run is, read if need be.
+    fn head(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<usize>> {
+        if let Some(at) = self.met(workspace, id) {
+            return Ok(Some(at));
+        }
+        let Some((num, row)) = self.read(workspace, |cx, ws| runs::get(cx, ws, id))? else { return Ok(None) };
+        self.heads.push(Head { num, stored: row.clone(), now: row });
+        Ok(Some(self.heads.len() - 1))
+    }
+
+    /// The number of a run that must be there.
+    fn num(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<i64> {
+        match self.head(workspace, id)? {
+            Some(at) => Ok(self.heads[at].num),
+            None => Err(StoreError::Bug(format!("run {id} is not there"))),
+        }
+    }
+
+    fn known_claim(&self, workspace: &WorkspaceId, hash: Hash16) -> Option<&Option<Claim>> {
+        self.claims.iter().find(|(ws, known, _)| *known == hash && ws == workspace).map(|(_, _, claim)| claim)
+    }
+
+    fn remember_claim(&mut self, workspace: &WorkspaceId, hash: Hash16, claim: Option<Claim>) {
+        match self.claims.iter_mut().find(|(ws, known, _)| *known == hash && ws == workspace) {
+            Some((_, _, known)) => *known = claim,
+            None => self.claims.push((workspace.clone(), hash, claim)),
         }
     }
 
@@ -59,6 +110,7 @@ impl<'a> SqlTx<'a> {
         if self.counters.is_none() {
             return Err(read_only());
         }
+        self.wrote.set(true);
         write(self.cx).map_err(|e| classify(&e))
     }
 
@@ -71,22 +123,40 @@ fn read_only() -> StoreError {
     StoreError::Bug("a write inside a read".into())
 }
 
-impl Tx for SqlTx<'_> {
+impl Tx for SqlTx<'_, '_> {
     fn now(&self) -> Millis {
         self.now
     }
 
     fn claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Option<Claim>> {
-        self.read(workspace, |cx, ws| claims::get(cx, ws, hash))
+        if let Some(known) = self.known_claim(workspace, hash) {
+            return Ok(known.clone());
+        }
+        let found = self.read(workspace, |cx, ws| claims::get(cx, ws, hash))?;
+        self.remember_claim(workspace, hash, found.clone());
+        Ok(found)
     }
     fn put_claim(&mut self, workspace: &WorkspaceId, claim: &Claim) -> Result<()> {
-        self.write_in(workspace, |cx, ws| claims::put(cx, ws, claim))
+        let known = self.known_claim(workspace, claim.hash);
+        self.write_in(workspace, |cx, ws| match known {
+            Some(Some(old)) if claims::same_event(old, claim) => claims::update(cx, ws, claim),
+            Some(None) => claims::insert(cx, ws, claim),
+            _ => claims::put(cx, ws, claim),
+        })?;
+        self.remember_claim(workspace, claim.hash, Some(claim.clone()));
+        Ok(())
     }
     fn delete_claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<()> {
-        self.write_in(workspace, |cx, ws| claims::delete(cx, ws, hash))
+        self.write_in(workspace, |cx, ws| claims::delete(cx, ws, hash))?;
+        self.remember_claim(workspace, hash, None);
+        Ok(())
     }
     fn claims_of_run(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<Claim>> {
-        self.read(workspace, |cx, ws| claims::of_run(cx, ws, run))
+        let found = self.read(workspace, |cx, ws| claims::of_run(cx, ws, run))?;
+        for claim in &found {
+            self.remember_claim(workspace, claim.hash, Some(claim.clone()));
+        }
+        Ok(found)
     }
 
     fn lane(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Lane> {
@@ -106,46 +176,63 @@ impl Tx for SqlTx<'_> {
     }
 
     fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
-        if let Some(at) = self.met(workspace, id) {
-            return Ok(Some(self.heads[at].clone()));
-        }
-        let found = self.read(workspace, |cx, ws| runs::get(cx, ws, id))?;
-        self.heads.extend(found.clone());
-        Ok(found)
+        Ok(self.head(workspace, id)?.map(|at| self.heads[at].now.clone()))
     }
     fn insert_run(&mut self, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<()> {
-        self.write(|cx| runs::insert(cx, row, values, labels))?;
-        self.remember(row);
+        let num = self.write(|cx| runs::insert(cx, row, values, labels))?;
+        self.heads.push(Head { num, stored: row.clone(), now: row.clone() });
         Ok(())
     }
     fn update_run(&mut self, row: &RunRow) -> Result<()> {
-        let old = self.met(&row.workspace, row.id).map(|at| &self.heads[at]);
-        self.write(|cx| runs::update(cx, old, row))?;
-        self.remember(row);
+        if self.counters.is_none() {
+            return Err(read_only());
+        }
+        let Some(at) = self.head(&row.workspace, row.id)? else {
+            return Err(StoreError::Bug(format!("run {} is not there", row.id)));
+        };
+        self.heads[at].now = row.clone();
         Ok(())
     }
     fn run_values(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<RunValues> {
-        self.read(workspace, |cx, ws| runs::values(cx, ws, id))
+        match self.head(workspace, id)? {
+            Some(at) => self.read(workspace, |cx, _| runs::values(cx, self.heads[at].num)),
+            None => Ok(RunValues::default()),
+        }
     }
     fn put_run_values(&mut self, workspace: &WorkspaceId, id: RunId, values: &RunValues) -> Result<()> {
-        self.write_in(workspace, |cx, ws| runs::put_values(cx, ws, id, values))
+        let num = self.num(workspace, id)?;
+        self.write(|cx| runs::put_values(cx, num, values))
+    }
+    fn put_run_result(
+        &mut self,
+        workspace: &WorkspaceId,
+        id: RunId,
+        outputs: Option<&Json>,
+        failure: Option<&Json>,
+    ) -> Result<()> {
+        let num = self.num(workspace, id)?;
+        self.write(|cx| runs::put_result(cx, num, outputs, failure))
     }
     fn put_labels(&mut self, workspace: &WorkspaceId, id: RunId, labels: &[(String, String)]) -> Result<()> {
-        self.write_in(workspace, |cx, ws| runs::put_labels(cx, ws, id, labels))
+        let num = self.num(workspace, id)?;
+        self.write_in(workspace, |cx, ws| runs::put_labels(cx, ws, id, num, labels))
     }
     fn children(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<RunRow>> {
+        self.flush()?;
         self.read(workspace, |cx, ws| runs::children(cx, ws, id))
     }
     fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
-        self.heads.retain(|head| head.id != id || head.workspace != *workspace);
+        let Some(at) = self.head(workspace, id)? else { return Ok(()) };
+        let num = self.heads.swap_remove(at).num;
         self.write_in(workspace, |cx, ws| {
-            runs::delete(cx, ws, id)?;
+            runs::delete(cx, ws, id, num)?;
             history::delete(cx, ws, id)
         })
     }
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
+        let num = self.num(workspace, id)?;
         self.write_in(workspace, |cx, ws| {
-            runs::put_values(cx, ws, id, &RunValues::default())?;
+            runs::put_values(cx, num, &RunValues::default())?;
             history::erase(cx, ws, id)
         })
     }
@@ -259,6 +346,7 @@ impl Tx for SqlTx<'_> {
         self.write(|cx| decisions::sweep(cx, before, limit))
     }
     fn old_runs(&mut self, before: Millis, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>> {
+        self.flush()?;
         runs::old(self.cx, before, limit).map_err(|e| classify(&e))
     }
 }
@@ -274,6 +362,7 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(include_str!("../migrations/0001.sql")).unwrap();
         connection.execute_batch(include_str!("../migrations/0002.sql")).unwrap();
+        connection.execute_batch(include_str!("../migrations/0005.sql")).unwrap();
         let names = Names::default();
         let cx = Cx::new(&connection, &names);
         let mut tx = SqlTx::read_only(&cx, Millis(0));

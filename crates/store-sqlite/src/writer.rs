@@ -2,7 +2,8 @@
 //!
 //! | failure | what happens |
 //! |---|---|
-//! | a script says no | its savepoint is rolled back; its neighbours go on |
+//! | a script says no before it wrote anything | nothing; its neighbours go on |
+//! | a script says no later | the batch is rolled back and done again, each write in a savepoint of its own |
 //! | BEGIN or COMMIT is refused (full, busy) | the whole batch is rolled back and told so; the next batch is the probe |
 //! | SQLite ends the transaction on its own | the same: what came before in the batch is gone too |
 //! | I/O error, damage, an unknown commit, a panic | the store is poisoned: every write from then on says why |
@@ -93,12 +94,17 @@ impl Writer {
         let before = self.counters;
         let shared = self.shared.clone();
         let cx = Cx::new(&self.connection, &shared.names);
-        let done = execute(&cx, "BEGIN IMMEDIATE")
-            .and_then(|()| apply_all(&cx, &shared, &mut self.counters, jobs))
-            .and_then(|answers| {
-                let end = if failpoint::committing(jobs.iter().map(|job| &job.work)) { "ROLLBACK" } else { "COMMIT" };
-                finish(&cx, shared.clock.now(), self.counters, answers, end)
-            });
+        let mut done = attempt(&cx, &shared, &mut self.counters, jobs, Care::None);
+        if let Ok(None) = done {
+            self.counters = before;
+            cx.forget_since(0);
+            done = execute(&cx, "ROLLBACK")
+                .map_err(|e| StoreError::Poisoned(format!("rollback failed: {e}")))
+                .and_then(|()| attempt(&cx, &shared, &mut self.counters, jobs, Care::Savepoints));
+        }
+        let done = done.and_then(|answers| {
+            answers.ok_or_else(|| StoreError::Bug("a batch with savepoints asked to be done again".into()))
+        });
         match done {
             Ok(answers) => {
                 failpoint::committed(jobs.iter().map(|job| &job.work));
@@ -118,25 +124,60 @@ impl Writer {
     }
 }
 
-fn execute(cx: &Cx, sql: &str) -> Result<()> {
+fn execute(cx: &Cx, sql: &'static str) -> Result<()> {
     cx.exec(sql, []).map(|_| ()).map_err(|e| classify(&e))
 }
 
-fn apply_all(cx: &Cx, shared: &Shared, counters: &mut Counters, jobs: &[Job]) -> Result<Vec<Result<Done>>> {
-    if let [job] = jobs {
-        // Alone, the transaction itself is the savepoint.
-        return run_script(cx, shared.clock.now(), counters, &job.work).map(|done| vec![Ok(done)]);
-    }
-    jobs.iter().map(|job| apply_one(cx, shared.clock.now(), counters, &job.work)).collect()
+/// How a batch is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Care {
+    /// Nothing can be undone alone. Nearly every batch ends well, and a savepoint costs a copy of each page it meets.
+    None,
+    /// Each write can.
+    Savepoints,
 }
 
-/// The inner answer is this write's own; the outer error is everybody's.
+/// The answers of a committed batch; `None` when it must be rolled back and done with more care.
+fn attempt(
+    cx: &Cx,
+    shared: &Shared,
+    counters: &mut Counters,
+    jobs: &[Job],
+    care: Care,
+) -> Result<Option<Vec<Result<Done>>>> {
+    execute(cx, "BEGIN IMMEDIATE")?;
+    let mut answers = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let now = shared.clock.now();
+        let answer = match care {
+            Care::None => apply_plain(cx, now, counters, &job.work)?,
+            Care::Savepoints => Some(apply_one(cx, now, counters, &job.work)?),
+        };
+        match answer {
+            Some(answer) => answers.push(answer),
+            None => return Ok(None),
+        }
+    }
+    let end = if failpoint::committing(jobs.iter().map(|job| &job.work)) { "ROLLBACK" } else { "COMMIT" };
+    finish(cx, shared.clock.now(), *counters, answers, end).map(Some)
+}
+
+/// The inner answer is this write's own; the outer error is everybody's. `None`: it wrote something and then failed.
+fn apply_plain(cx: &Cx, now: Millis, counters: &mut Counters, work: &Work) -> Result<Option<Result<Done>>> {
+    let (wrote, answer) = run_script(cx, now, counters, work);
+    match answer {
+        // SQLite may have ended the whole transaction (disk full, I/O error).
+        Err(error) if error.is_fatal() || cx.connection.is_autocommit() => Err(error),
+        Err(_) if wrote => Ok(None),
+        answer => Ok(Some(answer)),
+    }
+}
+
 fn apply_one(cx: &Cx, now: Millis, counters: &mut Counters, work: &Work) -> Result<Result<Done>> {
     let (before, mark) = (*counters, cx.mark());
     execute(cx, "SAVEPOINT work")?;
-    let answer = run_script(cx, now, counters, work);
+    let (_, answer) = run_script(cx, now, counters, work);
     if let Err(error) = &answer {
-        // SQLite may have ended the whole transaction (disk full, I/O error).
         if error.is_fatal() || cx.connection.is_autocommit() {
             return Err(error.clone());
         }
@@ -148,10 +189,16 @@ fn apply_one(cx: &Cx, now: Millis, counters: &mut Counters, work: &Work) -> Resu
     Ok(answer)
 }
 
-fn run_script(cx: &Cx, now: Millis, counters: &mut Counters, work: &Work) -> Result<Done> {
+/// What a write came to, and whether it has written anything.
+fn run_script(cx: &Cx, now: Millis, counters: &mut Counters, work: &Work) -> (bool, Result<Done>) {
     let mut tx = SqlTx::new(cx, now, counters);
-    catch_unwind(AssertUnwindSafe(|| script::apply(&mut tx, work)))
-        .unwrap_or_else(|_| Err(StoreError::Poisoned("a rule of the store was broken (panic)".into())))
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        let done = script::apply(&mut tx, work)?;
+        tx.flush()?;
+        Ok(done)
+    }));
+    let done = done.unwrap_or_else(|_| Err(StoreError::Poisoned("a rule of the store was broken (panic)".into())));
+    (tx.has_written(), done)
 }
 
 fn finish(
@@ -159,7 +206,7 @@ fn finish(
     now: Millis,
     counters: Counters,
     answers: Vec<Result<Done>>,
-    end: &str,
+    end: &'static str,
 ) -> Result<Vec<Result<Done>>> {
     cx.exec(
         "UPDATE meta SET clock_ms = ?1, last_decision = ?2, last_inbox = ?3 WHERE id = 1",

@@ -8,6 +8,7 @@ use crate::error::StoreError;
 use crate::rows::*;
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
+use serde_json::Value as Json;
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
@@ -38,6 +39,14 @@ pub trait Tx {
     fn update_run(&mut self, row: &RunRow) -> Result<()>;
     fn run_values(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<RunValues>;
     fn put_run_values(&mut self, workspace: &WorkspaceId, id: RunId, values: &RunValues) -> Result<()>;
+    /// Replaces outputs and failure; what the run was given stays.
+    fn put_run_result(
+        &mut self,
+        workspace: &WorkspaceId,
+        id: RunId,
+        outputs: Option<&Json>,
+        failure: Option<&Json>,
+    ) -> Result<()>;
     /// Replaces the searchable labels.
     fn put_labels(&mut self, workspace: &WorkspaceId, id: RunId, labels: &[(String, String)]) -> Result<()>;
     /// Children in order of id.

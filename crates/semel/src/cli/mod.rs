@@ -1,6 +1,7 @@
 //! The command line: `semel <noun> <verb>`, one file per command, named as users type it.
 
 mod backup;
+mod bench;
 mod check;
 mod completions;
 mod decision;
@@ -52,6 +53,7 @@ pub struct Cli {
 enum Command {
     Serve(serve::Serve),
     Demo(demo::Demo),
+    Bench(bench::Bench),
     Flow(flow::Flow),
     Run(run::Run),
     Key(key::Key),
@@ -83,6 +85,7 @@ fn dispatch(command: Command, shell: &Shell) -> Result<Reply, Failure> {
     match command {
         Command::Serve(args) => args.run(shell),
         Command::Demo(args) => args.run(shell),
+        Command::Bench(args) => args.run(shell),
         Command::Flow(args) => args.run(shell),
         Command::Run(args) => args.run(shell),
         Command::Key(args) => args.run(shell),

@@ -94,13 +94,13 @@ pub fn flow(cx: &Cx, ws: i64, flow: &FlowRef, revision: Option<u32>) -> Result<O
         "SELECT {FLOW} FROM flows f WHERE f.ws = ?1 AND f.namespace = ?2 AND f.id = ?3 AND (?4 IS NULL OR f.revision = ?4) \
          ORDER BY f.revision DESC LIMIT 1"
     );
-    cx.one(&sql, params![ws, flow.namespace, flow.id, revision], |row| read_flow(cx, row))
+    cx.ask_one(&sql, params![ws, flow.namespace, flow.id, revision], |row| read_flow(cx, row))
 }
 
 pub fn flow_revisions(cx: &Cx, ws: i64, flow: &FlowRef) -> Result<Vec<FlowRow>> {
     let sql =
         format!("SELECT {FLOW} FROM flows f WHERE f.ws = ?1 AND f.namespace = ?2 AND f.id = ?3 ORDER BY f.revision");
-    cx.all(&sql, params![ws, flow.namespace, flow.id], |row| read_flow(cx, row))
+    cx.ask(&sql, params![ws, flow.namespace, flow.id], |row| read_flow(cx, row))
 }
 
 pub fn flows(cx: &Cx, ws: i64, after: Option<&FlowRef>, limit: u32) -> Result<Vec<FlowRow>> {
@@ -110,16 +110,16 @@ pub fn flows(cx: &Cx, ws: i64, after: Option<&FlowRef>, limit: u32) -> Result<Ve
         "SELECT {FLOW} FROM flows f WHERE f.ws = ?1 AND (f.namespace, f.id) > (?2, ?3) AND {NEWEST} \
          ORDER BY f.namespace, f.id LIMIT ?4"
     );
-    cx.all(&sql, params![ws, namespace, id, limit], |row| read_flow(cx, row))
+    cx.ask(&sql, params![ws, namespace, id, limit], |row| read_flow(cx, row))
 }
 
 pub fn flows_named(cx: &Cx, ws: i64, id: &str) -> Result<Vec<FlowRow>> {
     let sql = format!("SELECT {FLOW} FROM flows f WHERE f.ws = ?1 AND f.id = ?2 AND {NEWEST} ORDER BY f.namespace");
-    cx.all(&sql, params![ws, id], |row| read_flow(cx, row))
+    cx.ask(&sql, params![ws, id], |row| read_flow(cx, row))
 }
 
 pub fn each_flow(cx: &Cx) -> Result<Vec<FlowRow>> {
-    cx.all(&format!("SELECT {FLOW} FROM flows f"), [], |row| read_flow(cx, row))
+    cx.ask(&format!("SELECT {FLOW} FROM flows f"), [], |row| read_flow(cx, row))
 }
 
 pub fn insert_flow(cx: &Cx, row: &FlowRow) -> Result<()> {
@@ -180,7 +180,7 @@ pub fn due_schedules(cx: &Cx, now: Millis, limit: u32) -> Result<Vec<ScheduleRow
     let sql = format!(
         "{SCHEDULE} WHERE s.next_due <= ?1 ORDER BY s.next_due, w.name, s.namespace, s.flow_id, s.trigger LIMIT ?2"
     );
-    cx.all(&sql, params![now.0, limit], read_schedule)
+    cx.ask(&sql, params![now.0, limit], read_schedule)
 }
 
 pub fn next_schedule(cx: &Cx) -> Result<Option<Millis>> {
@@ -189,7 +189,7 @@ pub fn next_schedule(cx: &Cx) -> Result<Option<Millis>> {
 
 pub fn schedules(cx: &Cx, ws: i64) -> Result<Vec<ScheduleRow>> {
     let sql = format!("{SCHEDULE} WHERE s.ws = ?1 ORDER BY s.namespace, s.flow_id, s.trigger");
-    cx.all(&sql, [ws], read_schedule)
+    cx.ask(&sql, [ws], read_schedule)
 }
 
 pub fn each_schedule(cx: &Cx) -> Result<Vec<ScheduleRow>> {
@@ -213,14 +213,14 @@ fn read_secret(cx: &Cx, row: &Row) -> Result<SecretRow> {
 
 pub fn secret_versions(cx: &Cx, ws: i64, name: &str) -> Result<Vec<SecretRow>> {
     let sql = format!("{SECRET} WHERE ws = ?1 AND name = ?2 ORDER BY version");
-    cx.all(&sql, params![ws, name], |row| read_secret(cx, row))
+    cx.ask(&sql, params![ws, name], |row| read_secret(cx, row))
 }
 
 pub fn secret(cx: &Cx, ws: i64, name: &str, version: Option<u64>) -> Result<Option<SecretRow>> {
     let sql = format!(
         "{SECRET} WHERE ws = ?1 AND name = ?2 AND (version = ?3 OR (?3 IS NULL AND retired = 0)) ORDER BY version DESC LIMIT 1"
     );
-    cx.one(&sql, params![ws, name, version.map(int)], |row| read_secret(cx, row))
+    cx.ask_one(&sql, params![ws, name, version.map(int)], |row| read_secret(cx, row))
 }
 
 pub fn secrets(cx: &Cx, ws: i64) -> Result<Vec<SecretRow>> {
@@ -228,7 +228,7 @@ pub fn secrets(cx: &Cx, ws: i64) -> Result<Vec<SecretRow>> {
         "{SECRET} AS s WHERE ws = ?1 AND retired = 0 AND version = (SELECT max(n.version) FROM secrets n \
          WHERE n.ws = s.ws AND n.name = s.name AND n.retired = 0) ORDER BY name"
     );
-    cx.all(&sql, [ws], |row| read_secret(cx, row))
+    cx.ask(&sql, [ws], |row| read_secret(cx, row))
 }
 
 pub fn each_secret(cx: &Cx) -> Result<Vec<SecretRow>> {
@@ -261,11 +261,11 @@ fn read_token(cx: &Cx, row: &Row) -> Result<TokenRow> {
 }
 
 pub fn token(cx: &Cx, id: &str) -> Result<Option<TokenRow>> {
-    cx.one(&format!("{TOKEN} WHERE id = ?1"), [id], |row| read_token(cx, row))
+    cx.ask_one(&format!("{TOKEN} WHERE id = ?1"), [id], |row| read_token(cx, row))
 }
 
 pub fn tokens(cx: &Cx, ws: i64) -> Result<Vec<TokenRow>> {
-    cx.all(&format!("{TOKEN} WHERE ws = ?1 ORDER BY id"), [ws], |row| read_token(cx, row))
+    cx.ask(&format!("{TOKEN} WHERE ws = ?1 ORDER BY id"), [ws], |row| read_token(cx, row))
 }
 
 pub fn each_token(cx: &Cx) -> Result<Vec<TokenRow>> {

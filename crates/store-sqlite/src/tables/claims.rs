@@ -34,15 +34,30 @@ pub fn get(cx: &Cx, ws: i64, hash: Hash16) -> Result<Option<Claim>> {
     cx.one(sql, params![ws, hash.0], |row| read(cx, row))
 }
 
+const INSERT: &str =
+    "INSERT INTO claims (ws, hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, \
+     expire_live, forget_at, odd) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+const PUT: &str =
+    "INSERT INTO claims (ws, hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, \
+     expire_live, forget_at, odd) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
+     ON CONFLICT (ws, hash) DO UPDATE SET key = excluded.key, scope = excluded.scope, run = excluded.run, \
+     fingerprint = excluded.fingerprint, state = excluded.state, generation = excluded.generation, \
+     first_seen = excluded.first_seen, completed_at = excluded.completed_at, keep = excluded.keep, \
+     expire_live = excluded.expire_live, forget_at = excluded.forget_at, odd = excluded.odd";
+
+/// A claim that is not there yet.
+pub fn insert(cx: &Cx, ws: i64, claim: &Claim) -> Result<()> {
+    write(cx, ws, claim, INSERT)
+}
+
 pub fn put(cx: &Cx, ws: i64, claim: &Claim) -> Result<()> {
+    write(cx, ws, claim, PUT)
+}
+
+fn write(cx: &Cx, ws: i64, claim: &Claim, sql: &'static str) -> Result<()> {
     let scope = cx.word_or_new(&claim.scope)?;
     cx.exec(
-        "INSERT INTO claims (ws, hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, \
-         expire_live, forget_at, odd) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
-         ON CONFLICT (ws, hash) DO UPDATE SET key = excluded.key, scope = excluded.scope, run = excluded.run, \
-         fingerprint = excluded.fingerprint, state = excluded.state, generation = excluded.generation, \
-         first_seen = excluded.first_seen, completed_at = excluded.completed_at, keep = excluded.keep, \
-         expire_live = excluded.expire_live, forget_at = excluded.forget_at, odd = excluded.odd",
+        sql,
         params![
             ws,
             claim.hash.0,
@@ -63,13 +78,38 @@ pub fn put(cx: &Cx, ws: i64, claim: &Claim) -> Result<()> {
     Ok(())
 }
 
+/// True when only what [`update`] writes differs.
+pub fn same_event(old: &Claim, new: &Claim) -> bool {
+    old.hash == new.hash
+        && old.run == new.run
+        && (&old.key, &old.scope, old.fingerprint) == (&new.key, &new.scope, new.fingerprint)
+        && (old.first_seen, old.window, old.expire_live) == (new.first_seen, new.window, new.expire_live)
+}
+
+/// A claim whose run went on: no index over what it is about is touched.
+pub fn update(cx: &Cx, ws: i64, claim: &Claim) -> Result<()> {
+    cx.exec_one(
+        "UPDATE claims SET state = ?3, generation = ?4, completed_at = ?5, forget_at = ?6 WHERE ws = ?1 AND hash = ?2",
+        params![
+            ws,
+            claim.hash.0,
+            claim.state.word(),
+            claim.generation,
+            claim.completed_at.map(|at| at.0),
+            forget_at(claim).map(|at| at.0),
+        ],
+    )
+}
+
 pub fn delete(cx: &Cx, ws: i64, hash: Hash16) -> Result<()> {
     cx.exec("DELETE FROM claims WHERE ws = ?1 AND hash = ?2", params![ws, hash.0])?;
     Ok(())
 }
 
 pub fn of_run(cx: &Cx, ws: i64, run: RunId) -> Result<Vec<Claim>> {
-    search(cx, ws, &ClaimQuery { run: Some(run), limit: u32::MAX, ..ClaimQuery::default() })
+    let sql = "SELECT hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, expire_live \
+               FROM claims INDEXED BY claims_run WHERE ws = ?1 AND run = ?2 ORDER BY hash";
+    cx.all(sql, params![ws, run.as_bytes()], |row| read(cx, row))
 }
 
 /// True for a claim that cannot be found by hashing its key: the index over odd claims has it.
@@ -125,7 +165,7 @@ fn filtered(cx: &Cx, ws: i64, query: &ClaimQuery, first: &str, given: &[Value]) 
     }
     sql += " ORDER BY hash LIMIT ?";
     values.push(Value::Integer(i64::from(query.limit)));
-    cx.all(&sql, params_from_iter(values), |row| read(cx, row))
+    cx.ask(&sql, params_from_iter(values), |row| read(cx, row))
 }
 
 pub fn forgotten(cx: &Cx, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, Hash16)>> {
@@ -140,7 +180,7 @@ pub fn forgotten(cx: &Cx, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, H
 /// Every claim with its workspace.
 pub fn each(cx: &Cx) -> Result<Vec<(WorkspaceId, Claim)>> {
     let sql = format!("SELECT {COLUMNS}, ws FROM claims");
-    cx.all(&sql, [], |row| Ok((cx.ws_name(row.get(11)?)?, read(cx, row)?)))
+    cx.ask(&sql, [], |row| Ok((cx.ws_name(row.get(11)?)?, read(cx, row)?)))
 }
 
 pub fn lane(cx: &Cx, ws: i64, hash: Hash16) -> Result<Lane> {

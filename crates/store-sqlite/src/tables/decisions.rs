@@ -121,7 +121,7 @@ fn filtered(cx: &Cx, ws: i64, query: &DecisionQuery, first: &str, given: &[Value
     }
     sql += " ORDER BY seq DESC LIMIT ?";
     values.push(Value::Integer(i64::from(query.limit)));
-    cx.all(&sql, params_from_iter(values), |row| read(cx, row))
+    cx.ask(&sql, params_from_iter(values), |row| read(cx, row))
 }
 
 /// Rows are written in order of time, so only the oldest `limit` need a look.
@@ -136,5 +136,5 @@ pub fn sweep(cx: &Cx, before: Millis, limit: u32) -> Result<u64> {
 
 pub fn each(cx: &Cx) -> Result<Vec<DecisionRow>> {
     let sql = format!("SELECT {COLUMNS} FROM decisions");
-    cx.all(&sql, [], |row| read(cx, row))
+    cx.ask(&sql, [], |row| read(cx, row))
 }

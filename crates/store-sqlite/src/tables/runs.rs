@@ -8,6 +8,7 @@ use rusqlite::{Result, Row, params, params_from_iter};
 use semel_core::run::{Status, StepKey};
 use semel_core::{FlowRef, Millis, RunId, WorkspaceId};
 use semel_store::{LaneRef, ParentRef, RunQuery, RunRow, RunValues};
+use serde_json::Value as Json;
 
 pub type Labels = Vec<(String, String)>;
 pub type Whole = (RunRow, RunValues, Labels);
@@ -19,7 +20,11 @@ pub const HEAD: &str = "r.ws, r.id, r.namespace, r.flow_id, r.revision, r.status
     r.ended_at, r.updated_at, r.warned, r.erased";
 const HEAD_COLUMNS: usize = 31;
 /// The values, after the head.
-pub const VALUES: &str = "v.inputs, v.trigger, v.outputs, v.failure, v.labels, v.digest";
+pub const VALUES: &str =
+    "v.inputs, v.trigger, v.outputs, v.failure, v.labels, v.digest, e.outputs, e.failure, e.digest";
+/// Where they come from. A run without a result has no row in the third table; one that ended under version 4 or
+/// before has its result in the second.
+pub const WHOLE: &str = "runs r JOIN run_values v ON v.num = r.num LEFT JOIN run_results e ON e.num = r.num";
 
 fn read_head(cx: &Cx, row: &Row) -> Result<RunRow> {
     let id = row.run(1)?;
@@ -61,47 +66,60 @@ fn read_parent(run: RunId, row: &Row) -> Result<ParentRef> {
     Ok(ParentRef { run, step: StepKey(row.get(18)?), waits: row.get(19)? })
 }
 
-fn value_columns(values: &RunValues) -> [Option<String>; 4] {
-    [&values.inputs, &values.trigger, &values.outputs, &values.failure].map(|v| v.as_ref().map(json))
+fn digest_of(columns: &[Option<&str>]) -> i64 {
+    columns.iter().fold(Checksum::new(), |sum, column| sum.part(column.map(str::as_bytes))).value()
 }
 
-fn values_digest(columns: &[Option<&str>; 4], labels: &str) -> i64 {
-    let sum = columns.iter().fold(Checksum::new(), |sum, column| sum.part(column.map(str::as_bytes)));
-    sum.part(Some(labels.as_bytes())).value()
+/// What a run was given, as [`read_values`] checks it: the two in the middle are NULL since version 5.
+fn digest_of_given(inputs: Option<&str>, trigger: Option<&str>, labels: &str) -> i64 {
+    digest_of(&[inputs, trigger, None, None, Some(labels)])
 }
 
-/// Values and labels from columns that start at `from`.
+fn given(value: &Option<Json>) -> Option<String> {
+    value.as_ref().map(json)
+}
+
+/// Values and labels from columns that start at `from`, in the order of [`VALUES`].
 fn read_values(row: &Row, from: usize) -> Result<(RunValues, Labels)> {
-    let text = |at: usize| row.get_ref(at)?.as_str_or_null().map_err(|e| damaged(e.to_string()));
-    let columns = [text(from)?, text(from + 1)?, text(from + 2)?, text(from + 3)?];
-    let labels = text(from + 4)?.unwrap_or_default();
-    if values_digest(&columns, labels) != row.get::<_, i64>(from + 5)? {
-        return Err(damaged("the values of a run do not match their checksum"));
+    let text = |at: usize| row.get_ref(from + at)?.as_str_or_null().map_err(|e| damaged(e.to_string()));
+    let wrong = || damaged("the values of a run do not match their checksum");
+    if digest_of(&[text(0)?, text(1)?, text(2)?, text(3)?, Some(text(4)?.unwrap_or_default())])
+        != row.get::<_, i64>(from + 5)?
+    {
+        return Err(wrong());
     }
+    let result = match row.get::<_, Option<i64>>(from + 8)? {
+        None => 2,
+        Some(digest) if digest_of(&[text(6)?, text(7)?]) == digest => 6,
+        Some(_) => return Err(wrong()),
+    };
     let values = RunValues {
         inputs: row.json_opt(from)?,
         trigger: row.json_opt(from + 1)?,
-        outputs: row.json_opt(from + 2)?,
-        failure: row.json_opt(from + 3)?,
+        outputs: row.json_opt(from + result)?,
+        failure: row.json_opt(from + result + 1)?,
     };
     Ok((values, row.json(from + 4)?))
 }
 
-pub fn get(cx: &Cx, ws: i64, id: RunId) -> Result<Option<RunRow>> {
-    let sql = head_sql();
-    cx.one(sql, params![ws, id.as_bytes()], |row| read_head(cx, row))
+/// A head with its number.
+pub fn get(cx: &Cx, ws: i64, id: RunId) -> Result<Option<(i64, RunRow)>> {
+    cx.one(head_sql(), params![ws, id.as_bytes()], |row| Ok((row.get(HEAD_COLUMNS)?, read_head(cx, row)?)))
 }
 
 /// The text is made once: this is the hottest query there is.
 fn head_sql() -> &'static str {
     static SQL: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    SQL.get_or_init(|| format!("SELECT {HEAD} FROM runs r WHERE r.ws = ?1 AND r.id = ?2"))
+    SQL.get_or_init(|| format!("SELECT {HEAD}, r.num FROM runs r WHERE r.ws = ?1 AND r.id = ?2"))
+}
+
+fn whole_sql() -> &'static str {
+    static SQL: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    SQL.get_or_init(|| format!("SELECT {HEAD}, {VALUES} FROM {WHOLE} WHERE r.ws = ?1 AND r.id = ?2"))
 }
 
 pub fn whole(cx: &Cx, ws: i64, id: RunId) -> Result<Option<Whole>> {
-    let sql =
-        format!("SELECT {HEAD}, {VALUES} FROM runs r JOIN run_values v ON v.num = r.num WHERE r.ws = ?1 AND r.id = ?2");
-    cx.one(&sql, params![ws, id.as_bytes()], |row| read_whole(cx, row))
+    cx.one(whole_sql(), params![ws, id.as_bytes()], |row| read_whole(cx, row))
 }
 
 pub fn read_whole(cx: &Cx, row: &Row) -> Result<Whole> {
@@ -110,7 +128,8 @@ pub fn read_whole(cx: &Cx, row: &Row) -> Result<Whole> {
     Ok((head, values, labels))
 }
 
-pub fn insert(cx: &Cx, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<()> {
+/// Writes a new run; returns its number.
+pub fn insert(cx: &Cx, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<i64> {
     let ws = cx.ws_or_new(&row.workspace)?;
     let own = row.id.to_string();
     cx.exec(
@@ -154,13 +173,17 @@ pub fn insert(cx: &Cx, row: &RunRow, values: &RunValues, labels: &[(String, Stri
         ],
     )?;
     let num = cx.connection.last_insert_rowid();
-    let columns = value_columns(values);
-    let labels_text = json(labels);
+    let (inputs, trigger, labels_text) = (given(&values.inputs), given(&values.trigger), json(labels));
+    let digest = digest_of_given(inputs.as_deref(), trigger.as_deref(), &labels_text);
     cx.exec(
-        "INSERT INTO run_values (num, inputs, trigger, outputs, failure, labels, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        params![num, columns[0], columns[1], columns[2], columns[3], labels_text, values_digest(&columns.each_ref().map(|c| c.as_deref()), &labels_text)],
+        "INSERT INTO run_values (num, inputs, trigger, labels, digest) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![num, inputs, trigger, labels_text, digest],
     )?;
-    index_labels(cx, ws, row.id, labels)
+    if values.outputs.is_some() || values.failure.is_some() {
+        put_result(cx, num, values.outputs.as_ref(), values.failure.as_ref())?;
+    }
+    index_labels(cx, ws, row.id, labels)?;
+    Ok(num)
 }
 
 fn unless_own(id: RunId, own: RunId) -> Option<[u8; 16]> {
@@ -175,19 +198,18 @@ fn index_labels(cx: &Cx, ws: i64, id: RunId, labels: &[(String, String)]) -> Res
     Ok(())
 }
 
-/// Writes what differs from `old`, the row as stored (`None`: not known).
+/// Writes what differs from `old`, the row as stored.
 ///
 /// SQLite rewrites every index over a column that is assigned, changed or not. So there are three
 /// statements: what every transition changes, that and the indexed state, and the rest.
-pub fn update(cx: &Cx, old: Option<&RunRow>, row: &RunRow) -> Result<()> {
-    let Some(ws) = cx.ws(&row.workspace)? else { return Err(rusqlite::Error::QueryReturnedNoRows) };
+pub fn update(cx: &Cx, num: i64, old: &RunRow, row: &RunRow) -> Result<()> {
     let state = |run: &RunRow| (run.status, run.active, run.ended_at);
-    if old.is_some_and(|old| state(old) == state(row)) {
-        update_head(cx, ws, row)?;
+    if state(old) == state(row) {
+        update_head(cx, num, row)?;
     } else {
-        update_state(cx, ws, row)?;
+        update_state(cx, num, row)?;
     }
-    if old.is_some_and(|old| same_origin(old, row)) { Ok(()) } else { update_rest(cx, ws, row) }
+    if same_origin(old, row) { Ok(()) } else { update_rest(cx, num, row) }
 }
 
 /// True when nothing of what [`update_rest`] writes differs.
@@ -198,14 +220,13 @@ fn same_origin(old: &RunRow, new: &RunRow) -> bool {
         && old.created_at == new.created_at
 }
 
-fn update_head(cx: &Cx, ws: i64, row: &RunRow) -> Result<()> {
+fn update_head(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
     cx.exec_one(
-        "UPDATE runs SET revision = ?3, epoch = ?4, version = ?5, open_intents = ?6, open_doubts = ?7, take = ?8, \
-         generation = ?9, claim = ?10, lane = ?11, lane_limit = ?12, started_at = ?13, updated_at = ?14, warned = ?15, \
-         erased = ?16 WHERE ws = ?1 AND id = ?2",
+        "UPDATE runs SET revision = ?2, epoch = ?3, version = ?4, open_intents = ?5, open_doubts = ?6, take = ?7, \
+         generation = ?8, claim = ?9, lane = ?10, lane_limit = ?11, started_at = ?12, updated_at = ?13, warned = ?14, \
+         erased = ?15 WHERE num = ?1",
         params![
-            ws,
-            row.id.as_bytes(),
+            num,
             row.revision,
             int(row.epoch),
             int(row.version),
@@ -224,14 +245,13 @@ fn update_head(cx: &Cx, ws: i64, row: &RunRow) -> Result<()> {
     )
 }
 
-fn update_state(cx: &Cx, ws: i64, row: &RunRow) -> Result<()> {
+fn update_state(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
     cx.exec_one(
-        "UPDATE runs SET revision = ?3, status = ?4, epoch = ?5, version = ?6, active = ?7, open_intents = ?8, \
-         open_doubts = ?9, take = ?10, generation = ?11, claim = ?12, lane = ?13, lane_limit = ?14, started_at = ?15, \
-         ended_at = ?16, updated_at = ?17, warned = ?18, erased = ?19 WHERE ws = ?1 AND id = ?2",
+        "UPDATE runs SET revision = ?2, status = ?3, epoch = ?4, version = ?5, active = ?6, open_intents = ?7, \
+         open_doubts = ?8, take = ?9, generation = ?10, claim = ?11, lane = ?12, lane_limit = ?13, started_at = ?14, \
+         ended_at = ?15, updated_at = ?16, warned = ?17, erased = ?18 WHERE num = ?1",
         params![
-            ws,
-            row.id.as_bytes(),
+            num,
             row.revision,
             row.status.word(),
             int(row.epoch),
@@ -253,14 +273,13 @@ fn update_state(cx: &Cx, ws: i64, row: &RunRow) -> Result<()> {
     )
 }
 
-fn update_rest(cx: &Cx, ws: i64, row: &RunRow) -> Result<()> {
+fn update_rest(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
     let own = row.id.to_string();
     cx.exec(
-        "UPDATE runs SET namespace = ?3, flow_id = ?4, logical = ?5, parent = ?6, parent_step = ?7, parent_waits = ?8, \
-         root = ?9, depth = ?10, correlation_id = ?11, door = ?12, key = ?13, created_at = ?14 WHERE ws = ?1 AND id = ?2",
+        "UPDATE runs SET namespace = ?2, flow_id = ?3, logical = ?4, parent = ?5, parent_step = ?6, parent_waits = ?7, \
+         root = ?8, depth = ?9, correlation_id = ?10, door = ?11, key = ?12, created_at = ?13 WHERE num = ?1",
         params![
-            ws,
-            row.id.as_bytes(),
+            num,
             row.flow.namespace,
             row.flow.id,
             unless_own(row.logical, row.id),
@@ -278,42 +297,59 @@ fn update_rest(cx: &Cx, ws: i64, row: &RunRow) -> Result<()> {
     Ok(())
 }
 
-/// Values and labels of a run, with its row number.
-fn stored_values(cx: &Cx, ws: i64, id: RunId) -> Result<Option<(i64, RunValues, Labels)>> {
-    let sql = "SELECT v.inputs, v.trigger, v.outputs, v.failure, v.labels, v.digest, v.num \
-               FROM runs r JOIN run_values v ON v.num = r.num WHERE r.ws = ?1 AND r.id = ?2";
-    cx.one(sql, params![ws, id.as_bytes()], |row| {
-        let (values, labels) = read_values(row, 0)?;
-        Ok((row.get(6)?, values, labels))
+fn stored_sql() -> &'static str {
+    static SQL: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    SQL.get_or_init(|| {
+        format!("SELECT {VALUES} FROM run_values v LEFT JOIN run_results e ON e.num = v.num WHERE v.num = ?1")
     })
 }
 
-pub fn values(cx: &Cx, ws: i64, id: RunId) -> Result<RunValues> {
-    Ok(stored_values(cx, ws, id)?.map(|(_, values, _)| values).unwrap_or_default())
+/// Values and labels of a run.
+fn stored_values(cx: &Cx, num: i64) -> Result<(RunValues, Labels)> {
+    Ok(cx.one(stored_sql(), [num], |row| read_values(row, 0))?.unwrap_or_default())
 }
 
-pub fn labels(cx: &Cx, ws: i64, id: RunId) -> Result<Labels> {
-    Ok(stored_values(cx, ws, id)?.map(|(_, _, labels)| labels).unwrap_or_default())
+pub fn labels(cx: &Cx, num: i64) -> Result<Labels> {
+    Ok(stored_values(cx, num)?.1)
 }
 
-fn store_values(cx: &Cx, num: i64, values: &RunValues, labels: &[(String, String)]) -> Result<()> {
-    let columns = value_columns(values);
-    let labels_text = json(labels);
+pub fn values(cx: &Cx, num: i64) -> Result<RunValues> {
+    Ok(stored_values(cx, num)?.0)
+}
+
+fn store_given(cx: &Cx, num: i64, values: &RunValues, labels: &[(String, String)]) -> Result<()> {
+    let (inputs, trigger, labels) = (given(&values.inputs), given(&values.trigger), json(labels));
+    let digest = digest_of_given(inputs.as_deref(), trigger.as_deref(), &labels);
     cx.exec_one(
-        "UPDATE run_values SET inputs = ?2, trigger = ?3, outputs = ?4, failure = ?5, labels = ?6, digest = ?7 WHERE num = ?1",
-        params![num, columns[0], columns[1], columns[2], columns[3], labels_text, values_digest(&columns.each_ref().map(|c| c.as_deref()), &labels_text)],
+        "UPDATE run_values SET inputs = ?2, trigger = ?3, outputs = NULL, failure = NULL, labels = ?4, digest = ?5 \
+         WHERE num = ?1",
+        params![num, inputs, trigger, labels, digest],
     )
 }
 
-pub fn put_values(cx: &Cx, ws: i64, id: RunId, values: &RunValues) -> Result<()> {
-    let (num, _, labels) = stored_values(cx, ws, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-    store_values(cx, num, values, &labels)
+/// What a run came to, or that it has come to nothing yet. It is written apart from what the run was given, which may
+/// be large and does not change.
+pub fn put_result(cx: &Cx, num: i64, outputs: Option<&Json>, failure: Option<&Json>) -> Result<()> {
+    let (outputs, failure) = (outputs.map(json), failure.map(json));
+    cx.exec(
+        "INSERT OR REPLACE INTO run_results (num, outputs, failure, digest) VALUES (?1, ?2, ?3, ?4)",
+        params![num, outputs, failure, digest_of(&[outputs.as_deref(), failure.as_deref()])],
+    )?;
+    Ok(())
 }
 
-pub fn put_labels(cx: &Cx, ws: i64, id: RunId, labels: &[(String, String)]) -> Result<()> {
-    let (num, values, old) = stored_values(cx, ws, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+pub fn put_values(cx: &Cx, num: i64, values: &RunValues) -> Result<()> {
+    let (_, labels) = stored_values(cx, num)?;
+    store_given(cx, num, values, &labels)?;
+    put_result(cx, num, values.outputs.as_ref(), values.failure.as_ref())
+}
+
+pub fn put_labels(cx: &Cx, ws: i64, id: RunId, num: i64, labels: &[(String, String)]) -> Result<()> {
+    let (values, old) = stored_values(cx, num)?;
     drop_labels(cx, ws, id, &old)?;
-    store_values(cx, num, &values, labels)?;
+    store_given(cx, num, &values, labels)?;
+    // The row above held the result, if the run ended under version 4 or before.
+    put_result(cx, num, values.outputs.as_ref(), values.failure.as_ref())?;
     index_labels(cx, ws, id, labels)
 }
 
@@ -326,17 +362,19 @@ fn drop_labels(cx: &Cx, ws: i64, id: RunId, labels: &[(String, String)]) -> Resu
 }
 
 /// Removes head, values and labels.
-pub fn delete(cx: &Cx, ws: i64, id: RunId) -> Result<()> {
-    let Some((num, _, labels)) = stored_values(cx, ws, id)? else { return Ok(()) };
+pub fn delete(cx: &Cx, ws: i64, id: RunId, num: i64) -> Result<()> {
+    let (_, labels) = stored_values(cx, num)?;
     drop_labels(cx, ws, id, &labels)?;
     cx.exec("DELETE FROM run_values WHERE num = ?1", [num])?;
+    cx.exec("DELETE FROM run_results WHERE num = ?1", [num])?;
     cx.exec("DELETE FROM runs WHERE num = ?1", [num])?;
     Ok(())
 }
 
 pub fn children(cx: &Cx, ws: i64, id: RunId) -> Result<Vec<RunRow>> {
-    let sql = format!("SELECT {HEAD} FROM runs r WHERE r.ws = ?1 AND r.parent = ?2 ORDER BY r.id");
-    cx.all(&sql, params![ws, id.as_bytes()], |row| read_head(cx, row))
+    static SQL: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let sql = SQL.get_or_init(|| format!("SELECT {HEAD} FROM runs r WHERE r.ws = ?1 AND r.parent = ?2 ORDER BY r.id"));
+    cx.all(sql, params![ws, id.as_bytes()], |row| read_head(cx, row))
 }
 
 pub fn active(cx: &Cx, after: Option<RunId>, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>> {
@@ -370,8 +408,8 @@ pub fn old(cx: &Cx, before: Millis, limit: u32) -> Result<Vec<(WorkspaceId, RunI
 }
 
 pub fn each(cx: &Cx) -> Result<Vec<Whole>> {
-    let sql = format!("SELECT {HEAD}, {VALUES} FROM runs r JOIN run_values v ON v.num = r.num");
-    cx.all(&sql, [], |row| read_whole(cx, row))
+    let sql = format!("SELECT {HEAD}, {VALUES} FROM {WHOLE}");
+    cx.ask(&sql, [], |row| read_whole(cx, row))
 }
 
 /// A page of the list. With several statuses each is asked on its own (an index walk in order of
@@ -409,7 +447,7 @@ fn search_status(cx: &Cx, ws: i64, query: &RunQuery, status: Option<Status>) -> 
     filter.column("r.created_at < ?", query.created_to.map(|at| Value::Integer(at.0)));
     filter.column("r.id < ?", query.before.map(blob));
     filter.column("1 ORDER BY r.id DESC LIMIT ?", Some(Value::Integer(i64::from(query.limit))));
-    cx.all(&filter.sql, params_from_iter(filter.values), |row| read_whole(cx, row))
+    cx.ask(&filter.sql, params_from_iter(filter.values), |row| read_whole(cx, row))
 }
 
 fn blob(id: RunId) -> Value {
@@ -427,7 +465,8 @@ impl Filter {
         // A label leads: its index is in order of id and hardly any run has it.
         let labels = if query.labels.is_empty() { "" } else { "run_labels l CROSS JOIN " };
         let sql = format!(
-            "SELECT {HEAD}, {VALUES} FROM {labels}runs r CROSS JOIN run_values v ON v.num = r.num WHERE r.ws = ?"
+            "SELECT {HEAD}, {VALUES} FROM {labels}runs r CROSS JOIN run_values v ON v.num = r.num \
+             LEFT JOIN run_results e ON e.num = r.num WHERE r.ws = ?"
         );
         Filter { sql, values: vec![Value::Integer(ws)], ws }
     }

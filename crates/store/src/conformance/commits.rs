@@ -193,7 +193,7 @@ pub fn an_unread_message_keeps_a_run_active(b: &Bench) {
 
 pub fn outputs_and_failure_are_kept(b: &Bench) {
     let run = b.start(b.event());
-    b.commit(RunCommit { outputs: Some(json!({"x": 1})), ..b.step(run) });
+    b.commit(RunCommit { outputs: Some(json!({"x": 1})), ..b.ending(run, EndStatus::Completed) });
     b.commit(RunCommit { failure: Some(json!({"code": "c"})), ..b.step(run) });
     let values = b.values(run);
     assert_eq!((values.outputs, values.failure), (Some(json!({"x": 1})), Some(json!({"code": "c"}))));

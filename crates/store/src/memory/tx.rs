@@ -4,6 +4,7 @@ use super::tables::{RunKey, Tables, forget_at};
 use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
+use serde_json::Value as Json;
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use std::collections::BTreeMap;
@@ -190,6 +191,18 @@ impl Tx for MemoryTx<'_> {
     fn put_run_values(&mut self, workspace: &WorkspaceId, id: RunId, values: &RunValues) -> Result<()> {
         let key = self.existing_run(workspace, id)?;
         self.put(|t| &mut t.run_values, key, values.clone())
+    }
+
+    fn put_run_result(
+        &mut self,
+        workspace: &WorkspaceId,
+        id: RunId,
+        outputs: Option<&Json>,
+        failure: Option<&Json>,
+    ) -> Result<()> {
+        let mut values = self.run_values(workspace, id)?;
+        (values.outputs, values.failure) = (outputs.cloned(), failure.cloned());
+        self.put_run_values(workspace, id, &values)
     }
 
     fn put_labels(&mut self, workspace: &WorkspaceId, id: RunId, labels: &[(String, String)]) -> Result<()> {

@@ -28,12 +28,12 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
         return Ok(Done::Refused(Refusal::LaneBusy));
     }
     let mut out = CommitResult::default();
-    let was_held = run.status == Status::Held;
+    let before = Before { held: run.status == Status::Held, ended: run.ended_at.is_some() };
     let doubts_before = run.open_doubts;
     write_events(tx, &mut run, commit)?;
-    write_rows(tx, commit, &mut out)?;
+    write_rows(tx, commit, before, &mut out)?;
     run_ops(tx, &mut run, commit, &mut out)?;
-    settle(tx, &mut run, commit, was_held, &mut out)?;
+    settle(tx, &mut run, commit, before, &mut out)?;
     report_doubts(tx, &run, commit, doubts_before, &mut out)?;
     for (child, by) in &commit.cancels {
         stop_child(tx, &mut run, *child, by, &mut out)?;
@@ -55,6 +55,13 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     }
     out.version = run.version;
     Ok(Done::Committed(Box::new(out)))
+}
+
+/// What the head said before the commit.
+#[derive(Clone, Copy)]
+struct Before {
+    held: bool,
+    ended: bool,
 }
 
 /// Asks a child to stop. A run of somebody else that was only waited for goes on: it is not waited
@@ -112,7 +119,7 @@ fn write_events(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit) -> Result
     Ok(())
 }
 
-fn write_rows(tx: &mut dyn Tx, commit: &RunCommit, out: &mut CommitResult) -> Result<()> {
+fn write_rows(tx: &mut dyn Tx, commit: &RunCommit, before: Before, out: &mut CommitResult) -> Result<()> {
     let workspace = &commit.workspace;
     for (timer, due) in &commit.timers_set {
         tx.put_timer(&TimerRow { workspace: workspace.clone(), run: commit.run, timer: *timer, due: *due })?;
@@ -134,10 +141,10 @@ fn write_rows(tx: &mut dyn Tx, commit: &RunCommit, out: &mut CommitResult) -> Re
         tx.delete_inbox(workspace, commit.run, *seq)?;
     }
     if commit.outputs.is_some() || commit.failure.is_some() {
-        let mut values = tx.run_values(workspace, commit.run)?;
-        values.outputs = commit.outputs.clone().or(values.outputs);
-        values.failure = commit.failure.clone().or(values.failure);
-        tx.put_run_values(workspace, commit.run, &values)?;
+        let (outputs, failure) = (commit.outputs.as_ref(), commit.failure.as_ref());
+        // Only a run that had ended has a result already.
+        let old = if before.ended { tx.run_values(workspace, commit.run)? } else { RunValues::default() };
+        tx.put_run_result(workspace, commit.run, outputs.or(old.outputs.as_ref()), failure.or(old.failure.as_ref()))?;
     }
     Ok(())
 }
@@ -313,9 +320,9 @@ fn enter_lane(tx: &mut dyn Tx, run: &mut RunRow) -> Result<bool> {
     Ok(free)
 }
 
-fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, was_held: bool, out: &mut CommitResult) -> Result<()> {
+fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, before: Before, out: &mut CommitResult) -> Result<()> {
     match commit.settle {
-        Settle::Unchanged if was_held != (run.status == Status::Held) => {
+        Settle::Unchanged if before.held != (run.status == Status::Held) => {
             // A doubt in an open run holds the claim too, and its verdict frees it.
             let state = match run.status {
                 Status::Held => ClaimState::Held,
@@ -335,7 +342,8 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, was_held: bool,
             let outputs = match &commit.outputs {
                 Some(outputs) => outputs.clone(),
                 // It had ended before, and only its doubts have changed.
-                None => tx.run_values(&run.workspace, run.id)?.outputs.unwrap_or(Json::Null),
+                None if before.ended => tx.run_values(&run.workspace, run.id)?.outputs.unwrap_or(Json::Null),
+                None => Json::Null,
             };
             out.wake.extend(settle_end(tx, run, status, &outputs)?);
         }
@@ -350,10 +358,7 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, was_held: bool,
         Settle::ReopenedByTwin => run.ended_at = None,
     }
     if matches!(commit.settle, Settle::Reopened | Settle::ReopenedByTwin) {
-        let mut values = tx.run_values(&run.workspace, run.id)?;
-        values.outputs = None;
-        values.failure = None;
-        tx.put_run_values(&run.workspace, run.id, &values)?;
+        tx.put_run_result(&run.workspace, run.id, None, None)?;
     }
     Ok(())
 }

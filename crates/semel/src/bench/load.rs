@@ -1,0 +1,219 @@
+//! The load: clients in a closed loop, each on a connection of its own, all on one thread.
+//!
+//! The requests are written by hand, so that the generator takes as little as it can of the processors
+//! it shares with the server.
+
+use super::figure::Figure;
+use crate::failure::Failure;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Barrier;
+
+/// An answer larger than this is none of ours.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// What all clients send.
+#[derive(Clone)]
+pub struct Shape {
+    pub address: SocketAddr,
+    pub token: Option<String>,
+    pub flow: &'static str,
+    /// Wait for the end of the run.
+    pub wait: bool,
+    pub keys: Keys,
+    /// What an answer must say about replays, if that is known.
+    pub replayed: Option<bool>,
+}
+
+#[derive(Clone)]
+pub enum Keys {
+    /// A new one each time; the text makes this measurement's keys its own.
+    Fresh(String),
+    /// Always this one.
+    Same(String),
+    /// A new one for all clients at the same moment, then the next.
+    Hot(String),
+}
+
+/// Runs the load for `time` and measures it.
+pub fn run(shape: &Shape, clients: usize, time: Duration) -> Result<Figure, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| broken(error.to_string()))?;
+    runtime.block_on(async {
+        let gate = Arc::new(Gate { all: Barrier::new(clients), last: AtomicU64::new(u64::MAX) });
+        let mut tasks = Vec::with_capacity(clients);
+        for number in 0..clients {
+            let client = Client::connect(shape.clone(), number).await?;
+            tasks.push(client);
+        }
+        let began = Instant::now();
+        let until = began + time;
+        let running: Vec<_> = tasks.into_iter().map(|client| tokio::spawn(client.run(until, gate.clone()))).collect();
+        let mut took = Vec::new();
+        let mut firsts = 0;
+        for task in running {
+            let done = task.await.map_err(|error| broken(error.to_string()))??;
+            took.extend(done.took);
+            firsts += done.firsts;
+        }
+        let figure = Figure::new(took, began.elapsed());
+        if let Keys::Hot(_) = shape.keys {
+            check_hot(&figure, firsts, clients)?;
+        }
+        Ok(figure)
+    })
+}
+
+/// Of all that sent one key, one was first.
+fn check_hot(figure: &Figure, firsts: usize, clients: usize) -> Result<(), Failure> {
+    let keys = figure.operations() / clients;
+    if firsts == keys {
+        return Ok(());
+    }
+    Err(broken(format!("{keys} hot keys were sent and {firsts} runs were started: this must never happen")))
+}
+
+fn broken(why: String) -> Failure {
+    Failure::refused("bench_failed", why)
+}
+
+/// Where clients gather before each round of a hot key.
+struct Gate {
+    all: Barrier,
+    /// The round that is not begun any more. All must agree on it, or some would wait for ever.
+    last: AtomicU64,
+}
+
+impl Gate {
+    /// True when this round is not to be begun.
+    async fn pass(&self, round: u64, over: bool) -> bool {
+        if over {
+            self.last.fetch_min(round, Ordering::SeqCst);
+        }
+        self.all.wait().await;
+        // Whoever is faster than this one can only have named a later round.
+        self.last.load(Ordering::SeqCst) <= round
+    }
+}
+
+struct Client {
+    shape: Shape,
+    number: usize,
+    stream: TcpStream,
+    sent: u64,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+struct Took {
+    took: Vec<u32>,
+    firsts: usize,
+}
+
+impl Client {
+    async fn connect(shape: Shape, number: usize) -> Result<Client, Failure> {
+        let stream = TcpStream::connect(shape.address).await.map_err(|error| broken(error.to_string()))?;
+        stream.set_nodelay(true).map_err(|error| broken(error.to_string()))?;
+        Ok(Client { shape, number, stream, sent: 0, request: Vec::with_capacity(512), answer: Vec::with_capacity(4096) })
+    }
+
+    async fn run(mut self, until: Instant, gate: Arc<Gate>) -> Result<Took, Failure> {
+        let mut done = Took { took: Vec::new(), firsts: 0 };
+        let hot = matches!(self.shape.keys, Keys::Hot(_));
+        loop {
+            let over = Instant::now() >= until;
+            if if hot { gate.pass(self.sent, over).await } else { over } {
+                return Ok(done);
+            }
+            self.write_request();
+            let began = Instant::now();
+            self.stream.write_all(&self.request).await.map_err(|error| broken(error.to_string()))?;
+            let body = self.read_answer().await?;
+            done.took.push(u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX));
+            let replayed = contains(&self.answer[body..], b"\"idempotent_replayed\":true");
+            done.firsts += usize::from(!replayed);
+            if self.shape.replayed.is_some_and(|expected| expected != replayed) {
+                let answer = String::from_utf8_lossy(&self.answer).into_owned();
+                return Err(broken(format!("an unexpected answer: {answer}")));
+            }
+            self.sent += 1;
+        }
+    }
+
+    fn write_request(&mut self) {
+        let key = match &self.shape.keys {
+            Keys::Fresh(prefix) => format!("{prefix}-{}-{}", self.number, self.sent),
+            Keys::Same(key) => key.clone(),
+            Keys::Hot(prefix) => format!("{prefix}-{}", self.sent),
+        };
+        let body = format!(r#"{{"data":{{"order":"{key}","amount":4200,"currency":"EUR"}}}}"#);
+        let token = self.shape.token.as_ref().map_or(String::new(), |t| format!("Authorization: Bearer {t}\r\n"));
+        let wait = if self.shape.wait { "Prefer: wait=60\r\n" } else { "" };
+        self.request.clear();
+        let head = format!(
+            "POST /v1/workflows/{}/trigger HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Idempotency-Key: {key}\r\n{token}{wait}Content-Length: {}\r\n\r\n{body}",
+            self.shape.flow,
+            body.len()
+        );
+        self.request.extend_from_slice(head.as_bytes());
+    }
+
+    /// Reads one whole answer; returns where its body begins.
+    async fn read_answer(&mut self) -> Result<usize, Failure> {
+        self.answer.clear();
+        let mut whole = None;
+        loop {
+            if let Some((body, length)) = whole.or_else(|| head(&self.answer)) {
+                if self.answer.len() >= body + length {
+                    return self.check(body);
+                }
+                whole = Some((body, length));
+            }
+            let read = self.stream.read_buf(&mut self.answer).await.map_err(|error| broken(error.to_string()))?;
+            if read == 0 || self.answer.len() > ANSWER_BYTES_MAX {
+                return Err(broken("the server closed the connection or answered at length".to_owned()));
+            }
+        }
+    }
+
+    fn check(&self, body: usize) -> Result<usize, Failure> {
+        // "HTTP/1.1 2xx"
+        if self.answer.get(9) == Some(&b'2') {
+            return Ok(body);
+        }
+        Err(broken(format!("the server refused: {}", String::from_utf8_lossy(&self.answer))))
+    }
+}
+
+/// Where the body begins and how long it is, once the head is there.
+fn head(answer: &[u8]) -> Option<(usize, usize)> {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let text = std::str::from_utf8(&answer[..end]).ok()?;
+    let length = text.split("\r\n").find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        if name.eq_ignore_ascii_case("content-length") { value.trim().parse().ok() } else { None }
+    })?;
+    Some((end + 4, length))
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_by_its_length() {
+        let answer = b"HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\nx: y\r\n\r\nhello";
+        assert_eq!(head(answer), Some((50, 5)));
+        assert_eq!(head(&answer[..30]), None);
+        assert!(contains(b"abc", b"bc") && !contains(b"abc", b"cb"));
+    }
+}
