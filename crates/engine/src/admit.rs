@@ -2,7 +2,8 @@
 //! transaction is, and whatever fails here stores nothing and spends no key.
 
 use crate::api::{AdmitError, Occurrence};
-use crate::flows::LoadedFlow;
+use crate::driver::{Born, Driver};
+use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
 use crate::memory::{Memory, trigger_value};
 use crate::scope::{ExprScope, Services};
@@ -10,10 +11,13 @@ use indexmap::IndexMap;
 use semel_core::admission::*;
 use semel_core::fingerprint::Fingerprint;
 use semel_core::ir::{IdempotencySpec, KeyScope, LaneSpec, Trigger};
-use semel_core::{Door, Millis, RunId, WorkspaceId};
+use semel_core::limits::Limits;
+use semel_core::{Door, Millis, RunId};
 use semel_expr::{Budget, Template, Value, render, render_json};
-use semel_store::{AdmitRequest, KeyClaim, LaneRequest, ParentRef};
+use semel_store::script::head_of;
+use semel_store::{AdmitRequest, KeyClaim, LaneRequest, ParentRef, Work};
 use serde_json::{Value as Json, json};
+use std::sync::Arc;
 
 /// Ticks of one schedule that may wait for each other.
 const SCHEDULE_QUEUE_MAX: u32 = 1_000;
@@ -41,29 +45,32 @@ pub fn prepare(
         // Events carry what their senders like; a person who names an input means one of the flow's.
         inputs::check_names(&flow.index.flow.inputs, &occurrence.inputs).map_err(AdmitError::Inputs)?;
     }
-    let sent = Value::from_json(&occurrence.trigger).to_stored();
-    let mut memory = Memory { trigger: trigger_value(&sent), ..Memory::default() };
-    let labels = merge_labels(&occurrence, &flow);
-    memory.labels = labels.clone().into_iter().collect();
-
     let trigger = occurrence.trigger_id.as_ref().and_then(|id| flow.index.flow.triggers.iter().find(|t| t.id == *id));
-    let mut given = occurrence.inputs.clone();
-    if let Some(trigger) = trigger {
-        fill_from_trigger(services, &occurrence, trigger, &memory, now, &mut given)?;
+    let labels = merge_labels(&occurrence, &flow);
+    // Most flows have no expression that is read at the door, and then nobody sees these values.
+    let reads = reads_at_admission(&flow, trigger);
+    let mut memory = Memory::default();
+    if reads {
+        memory.trigger = trigger_value(&Value::from_json(&occurrence.trigger).to_stored());
+        memory.labels = labels.iter().cloned().collect();
     }
-    let scope = |memory: &Memory| -> OwnedScope { OwnedScope { memory: memory.clone() } };
-    let stored = {
-        let owned = scope(&memory);
-        let scope = owned.scope(services, &occurrence.workspace, &flow, now);
-        inputs::check(&flow.index.flow.inputs, &given, &scope).map_err(AdmitError::Inputs)?
-    };
-    memory.inputs = Value::from_stored(&stored);
+    let mut filled = None;
+    if let Some(trigger) = trigger.filter(|trigger| !trigger.inputs.is_empty()) {
+        let mut given = occurrence.inputs.clone();
+        fill_from_trigger(services, &occurrence, trigger, &memory, now, &mut given)?;
+        filled = Some(given);
+    }
+    let given = filled.as_ref().unwrap_or(&occurrence.inputs);
+    let workspace = &occurrence.workspace;
+    let scope = ExprScope { services, workspace, flow: &flow, memory: &memory, run: None, now };
+    let stored = inputs::check(&flow.index.flow.inputs, given, &scope).map_err(AdmitError::Inputs)?;
     // What is stored and what keys are made of: without the texts of secret inputs.
-    let trigger_stored =
-        inputs::hide_secrets(&occurrence.trigger, &flow.index.flow.inputs, &given, &stored).to_stored();
-    memory.trigger = trigger_value(&trigger_stored);
-    let owned = scope(&memory);
-    let scope = owned.scope(services, &occurrence.workspace, &flow, now);
+    let trigger_stored = inputs::hide_secrets(&occurrence.trigger, &flow.index.flow.inputs, given, &stored).to_stored();
+    if reads {
+        memory.inputs = Value::from_stored(&stored);
+        memory.trigger = trigger_value(&trigger_stored);
+    }
+    let scope = ExprScope { services, workspace, flow: &flow, memory: &memory, run: None, now };
     let block = flow.index.flow.idempotency.as_ref();
     let key = choose(&occurrence, block, &flow, &scope)?;
     let policy = policy_for(&occurrence, block);
@@ -97,21 +104,37 @@ pub fn prepare(
     })
 }
 
-/// A memory that outlives the borrow of its scope.
-struct OwnedScope {
-    memory: Memory,
+/// The write that admits a prepared occurrence. A run that only computes is done in the same commit; the request is
+/// handed back if a driver will have to begin the run.
+pub fn admission(
+    services: &Arc<Services>,
+    flows: &Arc<Flows>,
+    limits: &Limits,
+    flow: &LoadedFlow,
+    request: AdmitRequest,
+    now: Millis,
+) -> (Work, Option<AdmitRequest>) {
+    if flow.is_brief {
+        let born = Born {
+            row: head_of(&request, now),
+            inputs: request.inputs.clone(),
+            trigger: request.trigger.clone(),
+            labels: request.labels.clone(),
+        };
+        if let Some(first) = Driver::whole_run(services, flows, limits, born, now) {
+            return (Work::AdmitAndRun(Box::new((request, first))), None);
+        }
+    }
+    (Work::Admit(Box::new(request.clone())), Some(request))
 }
 
-impl OwnedScope {
-    fn scope<'a>(
-        &'a self,
-        services: &'a Services,
-        workspace: &'a WorkspaceId,
-        flow: &'a LoadedFlow,
-        now: Millis,
-    ) -> ExprScope<'a> {
-        ExprScope { services, workspace, flow, memory: &self.memory, run: None, now }
-    }
+/// Whether an expression of the flow is evaluated before there is a run.
+fn reads_at_admission(flow: &LoadedFlow, trigger: Option<&Trigger>) -> bool {
+    let flow = &flow.index.flow;
+    trigger.is_some_and(|trigger| !trigger.inputs.is_empty() || !trigger.labels.is_empty())
+        || flow.inputs.iter().any(|def| def.defaults.is_some())
+        || flow.idempotency.as_ref().is_some_and(|block| block.key.is_some())
+        || flow.lane.as_ref().is_some_and(|lane| lane.key.is_some())
 }
 
 /// Flow labels without `system.*`, then the request's.

@@ -2,7 +2,7 @@
 
 use crate::api::FlowLookupError;
 use parking_lot::RwLock;
-use semel_core::ir::Flow;
+use semel_core::ir::{Flow, LeafMode, Task, TaskKind};
 use semel_core::run::FlowIndex;
 use semel_core::{FlowRef, WorkspaceId};
 use semel_expr::Value;
@@ -20,6 +20,8 @@ pub struct LoadedFlow {
     pub source: String,
     /// `vars.*`: author text, rendered on access.
     pub vars: Value,
+    /// It only computes, and not for long: a run of it may be done in the commit that admits it.
+    pub is_brief: bool,
     /// Top-level task id → ids of everything inside it, itself included.
     inside: BTreeMap<String, BTreeSet<String>>,
 }
@@ -38,10 +40,12 @@ impl LoadedFlow {
             collect_ids(&serde_json::json!(task), &mut ids);
             inside.insert(task.id.clone(), ids);
         }
+        let index = FlowIndex::new(flow);
         Ok(LoadedFlow {
             flow_ref: row.flow.clone(),
             revision: row.revision,
-            index: FlowIndex::new(flow),
+            is_brief: is_brief(&index),
+            index,
             source: row.source.clone(),
             vars,
             inside,
@@ -52,6 +56,19 @@ impl LoadedFlow {
     pub fn is_within(&self, top: &str, id: &str) -> bool {
         self.inside.get(top).is_some_and(|ids| ids.contains(id))
     }
+}
+
+/// Tasks of a flow that is done at its door.
+const BRIEF_TASKS_MAX: usize = 64;
+
+/// Nothing in the flow waits, repeats or reaches outside.
+fn is_brief(index: &FlowIndex) -> bool {
+    let computes = |task: &Task| match &task.kind {
+        TaskKind::Sequential(_) | TaskKind::Parallel { .. } | TaskKind::If { .. } | TaskKind::Switch { .. } => true,
+        TaskKind::Leaf { mode, .. } => *mode == LeafMode::Inline,
+        TaskKind::ForEach { .. } | TaskKind::Sleep { .. } | TaskKind::Subflow(_) => false,
+    };
+    index.tasks().count() <= BRIEF_TASKS_MAX && index.tasks().all(computes)
 }
 
 /// Ids of all tasks in a task's JSON: objects that have both `id` and `type`.

@@ -1,6 +1,6 @@
 //! What doors see of the engine.
 
-use crate::admit::prepare;
+use crate::admit::{admission, prepare};
 use crate::api::*;
 use crate::driver::{Born, Driver, Happened};
 use crate::flows::{Flows, LoadedFlow};
@@ -230,7 +230,8 @@ impl Engine {
         if let Some(error) = self.fatal.lock().clone() {
             return Err(error.into());
         }
-        let request = prepare(&self.services, occurrence, None, self.store().now())?;
+        let (flow, now) = (occurrence.flow.clone(), self.store().now());
+        let request = prepare(&self.services, occurrence, None, now)?;
         if request.key.is_some()
             && let Some((result, row)) = self.store().peek(&request)?
         {
@@ -246,13 +247,14 @@ impl Engine {
             return Err(AdmitError::TooManyPending);
         }
         let (reply, answer) = oneshot::channel();
-        let (told, work) = (self.told.clone(), Work::Admit(Box::new(request.clone())));
+        let (told, workspace) = (self.told.clone(), request.workspace.clone());
+        let (work, begin) = admission(&self.services, &self.flows, &self.limits, &flow, request, now);
         self.store().submit(
             work,
             Box::new(move |done| {
                 drop(place);
                 if let Ok(Done::Admitted(result)) = &done {
-                    told.follow_up(request, result);
+                    told.follow_up(&workspace, begin, result);
                 }
                 // The caller may have gone away; the run goes on.
                 let _ = reply.send(done);
@@ -475,28 +477,35 @@ impl Engine {
 
 impl Told {
     /// Tells the driver what a durable admission means for it.
-    fn follow_up(&self, request: AdmitRequest, result: &AdmitResult) {
+    fn follow_up(&self, workspace: &WorkspaceId, begin: Option<AdmitRequest>, result: &AdmitResult) {
         for run in &result.fenced {
             self.tell(Message::Happened(Happened::Fenced(*run)));
         }
         for run in &result.wake {
-            self.tell(Message::Happened(Happened::Wake { workspace: request.workspace.clone(), run: *run }));
+            self.tell(Message::Happened(Happened::Wake { workspace: workspace.clone(), run: *run }));
         }
         if let Some(due) = result.timer_due {
             self.tell(Message::TimerAt(due));
         }
         for run in &result.fenced {
-            let change = RunChange { run: *run, version: 0, status: Status::Cancelled };
-            for waiter in self.waiters.lock().remove(run).unwrap_or_default() {
-                let _ = waiter.send(());
-            }
-            let _ = self.changes.send(change);
+            self.changed(RunChange { run: *run, version: 0, status: Status::Cancelled });
         }
-        if let Some(row) = result.born() {
+        if let Some(row) = result.run.as_ref().filter(|row| result.created && row.status.is_ended()) {
+            self.changed(RunChange { run: row.id, version: row.version, status: row.status });
+        } else if let (Some(row), Some(request)) = (result.born(), begin) {
             let born =
                 Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
             self.tell(Message::Happened(Happened::Born(Box::new(born))));
         }
+    }
+
+    fn changed(&self, change: RunChange) {
+        for waiter in self.waiters.lock().remove(&change.run).unwrap_or_default() {
+            // Whoever waited may have gone away.
+            let _ = waiter.send(());
+        }
+        // Nobody may be following.
+        let _ = self.changes.send(change);
     }
 
     fn tell(&self, message: Message) {

@@ -350,7 +350,7 @@ mod tests {
         ] {
             let problem = rejected(reason, run);
             assert_eq!(problem.more.run_id.is_some(), reason != Reason::PayloadMismatch, "{reason:?}");
-            assert_eq!(status(problem), (expected, reason.word().as_str().to_owned().leak() as &'static str));
+            assert_eq!(status(problem), (expected, reason.word()));
         }
         for reason in [Reason::InProgress, Reason::QueueFull] {
             assert!(rejected(reason, run).retry_after_s.is_some(), "{reason:?}");

@@ -81,9 +81,11 @@ impl SqliteStore {
 }
 
 fn read_meta(connection: &Connection) -> rusqlite::Result<(i64, Counters)> {
+    let run = connection.query_row("SELECT coalesce(max(num), 0) FROM runs", [], |row| row.get(0))?;
     connection.query_row("SELECT clock_ms, last_decision, last_inbox, restored_at FROM meta WHERE id = 1", [], |row| {
         use codec::Columns;
-        Ok((row.get(0)?, Counters { decision: row.number(1)?, inbox: row.number(2)?, restored_at: row.millis_opt(3)? }))
+        let (decision, inbox, restored_at) = (row.number(1)?, row.number(2)?, row.millis_opt(3)?);
+        Ok((row.get(0)?, Counters { decision, inbox, run, restored_at }))
     })
 }
 

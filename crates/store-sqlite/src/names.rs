@@ -4,9 +4,11 @@
 //! made stays with it ([`Cx::mark`], [`Cx::forget_since`]) until it ended well ([`Cx::publish`]).
 
 use crate::classify::damaged;
+use crate::codec::json;
 use parking_lot::RwLock;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row};
 use semel_core::WorkspaceId;
+use semel_core::admission::Policy;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,13 +51,15 @@ pub struct Cx<'a> {
     pub connection: &'a Connection,
     names: &'a Names,
     fresh: RefCell<Vec<(Kind, Arc<str>, i64)>>,
+    /// Numbers of the policies met so far: spares writing them out as text.
+    policies: RefCell<Vec<(Policy, i64)>>,
     /// Statements met so far, by where their text is: finding one costs no hash of the text.
     statements: RefCell<Vec<(*const u8, CachedStatement<'a>)>>,
 }
 
 impl<'a> Cx<'a> {
     pub fn new(connection: &'a Connection, names: &'a Names) -> Cx<'a> {
-        Cx { connection, names, fresh: RefCell::default(), statements: RefCell::default() }
+        Cx { connection, names, fresh: RefCell::default(), policies: RefCell::default(), statements: RefCell::default() }
     }
 
     pub fn mark(&self) -> usize {
@@ -65,6 +69,7 @@ impl<'a> Cx<'a> {
     /// After a rollback to where [`Cx::mark`] was taken: those numbers may go to other names.
     pub fn forget_since(&self, mark: usize) {
         self.fresh.borrow_mut().truncate(mark);
+        self.policies.borrow_mut().clear();
     }
 
     /// After a commit, or at the end of a read (which sees only what is committed).
@@ -94,6 +99,16 @@ impl<'a> Cx<'a> {
 
     pub fn word_or_new(&self, text: &str) -> Result<i64> {
         self.find_or_make(Kind::Word, text)
+    }
+
+    /// The number of a policy's text.
+    pub fn policy(&self, policy: &Policy) -> Result<i64> {
+        if let Some((_, number)) = self.policies.borrow().iter().find(|(known, _)| known == policy) {
+            return Ok(*number);
+        }
+        let number = self.word_or_new(&json(policy))?;
+        self.policies.borrow_mut().push((*policy, number));
+        Ok(number)
     }
 
     pub fn word_text(&self, number: i64) -> Result<Arc<str>> {

@@ -15,6 +15,8 @@ pub struct Counters {
     pub decision: u64,
     pub inbox: u64,
     pub restored_at: Option<Millis>,
+    /// Of the rows of runs. Not stored: the table knows its highest.
+    pub run: i64,
 }
 
 pub struct SqlTx<'a, 'c> {
@@ -24,16 +26,37 @@ pub struct SqlTx<'a, 'c> {
     counters: Option<&'a mut Counters>,
     /// Heads of the runs this transaction has met: all reads and writes of heads pass here.
     heads: Vec<Head>,
-    /// Claims as they are stored, of the keys this transaction has met (`None`: there is none).
-    claims: Vec<(WorkspaceId, Hash16, Option<Claim>)>,
+    /// Claims this transaction has met: as for heads.
+    claims: Vec<Kept>,
     wrote: Cell<bool>,
 }
 
 /// A head as it is stored and as it shall be. A script changes a head several times; it is written once, at the end.
 struct Head {
     num: i64,
-    stored: RunRow,
+    /// `None`: this transaction makes the run.
+    stored: Option<RunRow>,
     now: RunRow,
+    /// Made by this transaction, written or not.
+    new: bool,
+    /// A new run has no messages and timers but those it was given here.
+    has_inbox: bool,
+    has_timers: bool,
+}
+
+/// A claim as it is stored and as it shall be.
+struct Kept {
+    workspace: WorkspaceId,
+    hash: Hash16,
+    stored: Stored,
+    now: Option<Claim>,
+}
+
+enum Stored {
+    /// Nobody looked.
+    Unknown,
+    Absent,
+    Present(Claim),
 }
 
 type Sql<T> = rusqlite::Result<T>;
@@ -52,14 +75,32 @@ impl<'a, 'c> SqlTx<'a, 'c> {
         self.wrote.get()
     }
 
-    /// Writes the heads that have changed. Must be called at the end, and before a query over heads.
+    /// Writes what has changed and is kept back. Must be called at the end, and before a query over heads or claims.
     pub fn flush(&mut self) -> Result<()> {
         for at in 0..self.heads.len() {
             let head = &self.heads[at];
-            if head.stored != head.now {
-                self.write(|cx| runs::update(cx, head.num, &head.stored, &head.now))?;
-                self.heads[at].stored = self.heads[at].now.clone();
+            match &head.stored {
+                Some(stored) if *stored == head.now => continue,
+                Some(stored) => self.write(|cx| runs::update(cx, head.num, stored, &head.now))?,
+                None => self.write(|cx| runs::insert(cx, head.num, &head.now))?,
             }
+            self.heads[at].stored = Some(self.heads[at].now.clone());
+        }
+        self.flush_claims()
+    }
+
+    fn flush_claims(&mut self) -> Result<()> {
+        for at in 0..self.claims.len() {
+            let kept = &self.claims[at];
+            let Some(now) = &kept.now else { continue };
+            let write = |write: fn(&Cx, i64, &Claim) -> Sql<()>| self.write_in(&kept.workspace, |cx, ws| write(cx, ws, now));
+            match &kept.stored {
+                Stored::Present(old) if old == now => continue,
+                Stored::Present(old) if claims::same_event(old, now) => write(claims::update)?,
+                Stored::Absent => write(claims::insert)?,
+                Stored::Present(_) | Stored::Unknown => write(claims::put)?,
+            }
+            self.claims[at].stored = Stored::Present(now.clone());
         }
         Ok(())
     }
@@ -74,7 +115,8 @@ impl<'a, 'c> SqlTx<'a, 'c> {
             return Ok(Some(at));
         }
         let Some((num, row)) = self.read(workspace, |cx, ws| runs::get(cx, ws, id))? else { return Ok(None) };
-        self.heads.push(Head { num, stored: row.clone(), now: row });
+        let stored = Some(row.clone());
+        self.heads.push(Head { num, stored, now: row, new: false, has_inbox: true, has_timers: true });
         Ok(Some(self.heads.len() - 1))
     }
 
@@ -86,15 +128,23 @@ impl<'a, 'c> SqlTx<'a, 'c> {
         }
     }
 
-    fn known_claim(&self, workspace: &WorkspaceId, hash: Hash16) -> Option<&Option<Claim>> {
-        self.claims.iter().find(|(ws, known, _)| *known == hash && ws == workspace).map(|(_, _, claim)| claim)
+    fn kept(&self, workspace: &WorkspaceId, hash: Hash16) -> Option<usize> {
+        self.claims.iter().position(|kept| kept.hash == hash && kept.workspace == *workspace)
     }
 
-    fn remember_claim(&mut self, workspace: &WorkspaceId, hash: Hash16, claim: Option<Claim>) {
-        match self.claims.iter_mut().find(|(ws, known, _)| *known == hash && ws == workspace) {
-            Some((_, _, known)) => *known = claim,
-            None => self.claims.push((workspace.clone(), hash, claim)),
+    /// Remembers a claim just read, unless it is known better here.
+    fn keep(&mut self, workspace: &WorkspaceId, hash: Hash16, found: Option<Claim>) -> usize {
+        if let Some(at) = self.kept(workspace, hash) {
+            return at;
         }
+        let stored = found.clone().map_or(Stored::Absent, Stored::Present);
+        self.claims.push(Kept { workspace: workspace.clone(), hash, stored, now: found });
+        self.claims.len() - 1
+    }
+
+    fn new_head(&mut self, workspace: &WorkspaceId, id: RunId) -> Option<&mut Head> {
+        let at = self.met(workspace, id)?;
+        Some(&mut self.heads[at]).filter(|head| head.new)
     }
 
     /// A workspace nobody wrote to has no rows.
@@ -129,33 +179,43 @@ impl Tx for SqlTx<'_, '_> {
     }
 
     fn claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Option<Claim>> {
-        if let Some(known) = self.known_claim(workspace, hash) {
-            return Ok(known.clone());
+        if let Some(at) = self.kept(workspace, hash) {
+            return Ok(self.claims[at].now.clone());
         }
         let found = self.read(workspace, |cx, ws| claims::get(cx, ws, hash))?;
-        self.remember_claim(workspace, hash, found.clone());
-        Ok(found)
+        let at = self.keep(workspace, hash, found);
+        Ok(self.claims[at].now.clone())
     }
     fn put_claim(&mut self, workspace: &WorkspaceId, claim: &Claim) -> Result<()> {
-        let known = self.known_claim(workspace, claim.hash);
-        self.write_in(workspace, |cx, ws| match known {
-            Some(Some(old)) if claims::same_event(old, claim) => claims::update(cx, ws, claim),
-            Some(None) => claims::insert(cx, ws, claim),
-            _ => claims::put(cx, ws, claim),
-        })?;
-        self.remember_claim(workspace, claim.hash, Some(claim.clone()));
+        if self.counters.is_none() {
+            return Err(read_only());
+        }
+        let (hash, now) = (claim.hash, Some(claim.clone()));
+        match self.kept(workspace, hash) {
+            Some(at) => self.claims[at].now = now,
+            None => self.claims.push(Kept { workspace: workspace.clone(), hash, stored: Stored::Unknown, now }),
+        }
         Ok(())
     }
     fn delete_claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<()> {
         self.write_in(workspace, |cx, ws| claims::delete(cx, ws, hash))?;
-        self.remember_claim(workspace, hash, None);
+        match self.kept(workspace, hash) {
+            Some(at) => (self.claims[at].stored, self.claims[at].now) = (Stored::Absent, None),
+            None => _ = self.keep(workspace, hash, None),
+        }
         Ok(())
     }
     fn claims_of_run(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<Claim>> {
-        let found = self.read(workspace, |cx, ws| claims::of_run(cx, ws, run))?;
-        for claim in &found {
-            self.remember_claim(workspace, claim.hash, Some(claim.clone()));
+        if !self.is_new(workspace, run) {
+            for claim in self.read(workspace, |cx, ws| claims::of_run(cx, ws, run))? {
+                self.keep(workspace, claim.hash, Some(claim));
+            }
         }
+        // What is kept is newer than what is stored, and all that is stored is kept.
+        let here = self.claims.iter().filter(|kept| kept.workspace == *workspace);
+        let mut found: Vec<Claim> =
+            here.filter_map(|kept| kept.now.as_ref()).filter(|claim| claim.run == run).cloned().collect();
+        found.sort_by_key(|claim| claim.hash);
         Ok(found)
     }
 
@@ -178,9 +238,16 @@ impl Tx for SqlTx<'_, '_> {
     fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
         Ok(self.head(workspace, id)?.map(|at| self.heads[at].now.clone()))
     }
+    fn is_new(&self, workspace: &WorkspaceId, id: RunId) -> bool {
+        self.met(workspace, id).is_some_and(|at| self.heads[at].new)
+    }
     fn insert_run(&mut self, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<()> {
-        let num = self.write(|cx| runs::insert(cx, row, values, labels))?;
-        self.heads.push(Head { num, stored: row.clone(), now: row.clone() });
+        let counters = self.counters.as_mut().ok_or_else(read_only)?;
+        counters.run += 1;
+        let num = counters.run;
+        self.write_in(&row.workspace, |cx, ws| runs::insert_values(cx, ws, row.id, num, values, labels))?;
+        let now = row.clone();
+        self.heads.push(Head { num, stored: None, now, new: true, has_inbox: false, has_timers: false });
         Ok(())
     }
     fn update_run(&mut self, row: &RunRow) -> Result<()> {
@@ -245,12 +312,18 @@ impl Tx for SqlTx<'_, '_> {
     }
 
     fn put_timer(&mut self, row: &TimerRow) -> Result<()> {
+        if let Some(head) = self.new_head(&row.workspace, row.run) {
+            head.has_timers = true;
+        }
         self.write_in(&row.workspace, |cx, ws| history::put_timer(cx, ws, row))
     }
     fn delete_timer(&mut self, workspace: &WorkspaceId, run: RunId, timer: u64) -> Result<()> {
         self.write_in(workspace, |cx, ws| history::delete_timer(cx, ws, run, timer))
     }
     fn delete_timers(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<()> {
+        if self.new_head(workspace, run).is_some_and(|head| !head.has_timers) {
+            return Ok(());
+        }
         self.write_in(workspace, |cx, ws| history::delete_timers(cx, ws, run))
     }
 
@@ -269,12 +342,18 @@ impl Tx for SqlTx<'_, '_> {
     }
 
     fn push_inbox(&mut self, workspace: &WorkspaceId, run: RunId, message: &Inbox) -> Result<()> {
+        if let Some(head) = self.new_head(workspace, run) {
+            head.has_inbox = true;
+        }
         let counters = self.counters.as_mut().ok_or_else(read_only)?;
         counters.inbox += 1;
         let seq = counters.inbox;
         self.write_in(workspace, |cx, ws| history::push_inbox(cx, ws, run, seq, message))
     }
     fn inbox(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<(u64, Inbox)>> {
+        if self.new_head(workspace, run).is_some_and(|head| !head.has_inbox) {
+            return Ok(vec![]);
+        }
         self.read(workspace, |cx, ws| history::inbox(cx, ws, run))
     }
     fn delete_inbox(&mut self, workspace: &WorkspaceId, run: RunId, seq: u64) -> Result<()> {
@@ -333,10 +412,12 @@ impl Tx for SqlTx<'_, '_> {
         Ok(())
     }
     fn open_runs(&mut self) -> Result<Vec<RunRow>> {
+        self.flush()?;
         runs::open(self.cx).map_err(|e| classify(&e))
     }
 
     fn forgotten_claims(&mut self, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, Hash16)>> {
+        self.flush()?;
         claims::forgotten(self.cx, now, limit).map_err(|e| classify(&e))
     }
     fn sweep_kv(&mut self, now: Millis, limit: u32) -> Result<u64> {
@@ -372,7 +453,7 @@ mod tests {
             tx.put_workspace(&row),
             tx.push_inbox(&ws, run, &Inbox::Promoted),
             tx.put_lane(&ws, Hash16([0; 16]), &Lane::default()),
-            tx.delete_run(&ws, run),
+            tx.delete_claim(&ws, Hash16([0; 16])),
             tx.delete_kv(&ws, "n", "k"),
             tx.sweep_kv(Millis(9), 1).map(|_| ()),
         ];

@@ -34,6 +34,11 @@ pub trait Tx {
     fn leave_queue(&mut self, workspace: &WorkspaceId, hash: Hash16, run: RunId) -> Result<bool>;
 
     fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>>;
+    /// True if this very transaction made the run, so that no other row can speak of it yet. A store that does not
+    /// keep track says false, and is asked for the rows instead.
+    fn is_new(&self, _workspace: &WorkspaceId, _id: RunId) -> bool {
+        false
+    }
     fn insert_run(&mut self, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<()>;
     /// Updates the head; never touches values or labels.
     fn update_run(&mut self, row: &RunRow) -> Result<()>;

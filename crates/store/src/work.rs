@@ -179,6 +179,9 @@ pub struct CommitResult {
 #[derive(Clone, Debug)]
 pub enum Work {
     Admit(Box<AdmitRequest>),
+    /// An admission, and what the new run does at once. The second is applied only if the first gives the run its
+    /// slot; answered as [`Work::Admit`].
+    AdmitAndRun(Box<(AdmitRequest, RunCommit)>),
     Commit(Box<RunCommit>),
     /// Rows of decisions taken on a committed snapshot.
     LogDecision(Box<DecisionRow>),

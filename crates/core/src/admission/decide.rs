@@ -124,6 +124,21 @@ pub enum Prior {
 }
 
 impl Prior {
+    /// The word stored: the serde spelling.
+    pub fn word(self) -> &'static str {
+        match self {
+            Prior::Absent => "absent",
+            Prior::Expired => "expired",
+            Prior::Pending => "pending",
+            Prior::Live => "live",
+            Prior::Held => "held",
+            Prior::Done => "done",
+            Prior::Failed => "failed",
+            Prior::Cancelled => "cancelled",
+            Prior::Erased => "erased",
+        }
+    }
+
     pub const ALL: [Prior; 9] = [
         Prior::Absent,
         Prior::Expired,
@@ -205,10 +220,48 @@ pub enum Reason {
 
 impl Reason {
     /// The word stored and shown: the serde spelling.
-    pub fn word(self) -> String {
-        match serde_json::to_value(self) {
-            Ok(serde_json::Value::String(word)) => word,
-            _ => String::new(),
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::Keyless => "keyless",
+            Reason::KeyMissing => "key_missing",
+            Reason::First => "first",
+            Reason::LateDuplicate => "late_duplicate",
+            Reason::LateWarned => "late_warned",
+            Reason::LateRejected => "late_rejected",
+            Reason::AttachedPending => "attached_pending",
+            Reason::Attached => "attached",
+            Reason::AttachedMismatch => "attached_mismatch",
+            Reason::InProgress => "in_progress",
+            Reason::PayloadMismatch => "payload_mismatch",
+            Reason::Held => "held",
+            Reason::HeldMismatch => "held_mismatch",
+            Reason::Replayed => "replayed",
+            Reason::ReplayedMismatch => "replayed_mismatch",
+            Reason::ReplayedFailure => "replayed_failure",
+            Reason::ReplayedCancelled => "replayed_cancelled",
+            Reason::AlreadyDone => "already_done",
+            Reason::AlreadyFailed => "already_failed",
+            Reason::AlreadyCancelled => "already_cancelled",
+            Reason::Rerun => "rerun",
+            Reason::RetryFailed => "retry_failed",
+            Reason::RetryCancelled => "retry_cancelled",
+            Reason::Resumed => "resumed",
+            Reason::ResumedMismatch => "resumed_mismatch",
+            Reason::ResumedCancelled => "resumed_cancelled",
+            Reason::NotResumable => "not_resumable",
+            Reason::Erased => "erased",
+            Reason::Queued => "queued",
+            Reason::QueueFull => "queue_full",
+            Reason::Replaced => "replaced",
+            Reason::ReplaceDeferred => "replace_deferred",
+            Reason::HeldNoReplace => "held_no_replace",
+            Reason::Coalesced => "coalesced",
+            Reason::CoalescePending => "coalesce_pending",
+            Reason::CoalesceNext => "coalesce_next",
+            Reason::Delivered => "delivered",
+            Reason::LaneBusy => "lane_busy",
+            Reason::LaneCancelled => "lane_cancelled",
+            Reason::LaneFailed => "lane_failed",
         }
     }
 }

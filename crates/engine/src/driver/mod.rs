@@ -28,7 +28,7 @@ use semel_core::limits::Limits;
 use semel_core::run::{Action, By, EndStatus, Event, Input, Payload, RunState, StepKey, VerdictKind, decide};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::Value;
-use semel_store::{Done, Inbox, RunCommit, RunRow, StoreError};
+use semel_store::{Done, Inbox, RunCommit, RunRow, Settle, StoreError};
 use semel_tasks::{Outcome, Request};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -187,6 +187,26 @@ impl Driver {
     /// From now on nothing new is begun: steps that would start are left for the next start.
     pub fn stop(&mut self) {
         self.stopping = true;
+    }
+
+    /// All that a run will ever do, if it can do all of it at once: decided before the run exists, and worth nothing
+    /// if it comes not to exist. `None` when something must be durable first, or waits for time or the outside.
+    pub fn whole_run(services: &Arc<Services>, flows: &Arc<Flows>, limits: &Limits, born: Born, now: Millis) -> Option<RunCommit> {
+        let run = born.row.id;
+        let mut driver = Driver::new(services.clone(), flows.clone(), limits.clone());
+        let mut first = None;
+        for out in driver.on(now, Happened::Born(Box::new(born))) {
+            match out {
+                Out::Commit { commit, .. } if first.is_none() => first = Some(*commit),
+                Out::Changed(_) => {}
+                _ => return None,
+            }
+        }
+        let active = driver.runs.get(&run)?;
+        let waits = !active.queue.is_empty() || !active.committed.performs.is_empty();
+        first.filter(|first| {
+            matches!(first.settle, Settle::Ended { .. }) && first.ops.is_empty() && first.cancels.is_empty() && !waits
+        })
     }
 
     /// One step of the engine.

@@ -5,4 +5,5 @@ mod flows;
 mod handle;
 mod races;
 mod sweeps;
+mod whole;
 mod world;

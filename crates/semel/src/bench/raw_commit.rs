@@ -1,7 +1,7 @@
 //! The limit of the disk on this machine: the rows of a fresh run, written straight through the store.
 //!
-//! The rows are those of a run that the server has done: its admission, and the commit that ended it. Callers are in
-//! a closed loop on admissions, as clients of the server are; the ending is written, and not waited for.
+//! The rows are those of a run that the server has done: its admission, and the commit that ended it, written as the
+//! server writes them. Callers are in a closed loop, as clients of the server are.
 
 use super::figure::Figure;
 use super::usage;
@@ -95,12 +95,11 @@ impl RawStore {
         let request = self.model.request(format!("{}-{}", self.prefix, self.next), self.store.now());
         self.next += 1;
         let ending = self.model.ending(request.run);
-        let (tell, store, sent) = (self.tell.clone(), self.store.clone(), Instant::now());
+        let (tell, sent) = (self.tell.clone(), Instant::now());
         self.store.submit(
-            Work::Admit(Box::new(request)),
+            Work::AdmitAndRun(Box::new((request, ending))),
             Box::new(move |answer| match answer {
                 Ok(Done::Admitted(result)) if result.created => {
-                    store.submit(Work::Commit(Box::new(ending)), Box::new(|_| {}));
                     // The receiver is gone only when the measurement is over.
                     let _ = tell.send(sent);
                 }

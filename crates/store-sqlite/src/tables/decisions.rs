@@ -1,6 +1,6 @@
 //! The decision log.
 
-use crate::codec::{Columns, int, json, parse, word};
+use crate::codec::{Columns, int, parse, word};
 use crate::names::Cx;
 use crate::tables::claims;
 use rusqlite::types::Value;
@@ -43,7 +43,7 @@ pub fn read(cx: &Cx, row: &Row) -> Result<DecisionRow> {
 pub fn append(cx: &Cx, seq: u64, row: &DecisionRow) -> Result<()> {
     let ws = cx.ws_or_new(&row.workspace)?;
     let scope = row.scope.as_deref().map(|scope| cx.word_or_new(scope)).transpose()?;
-    let policy = cx.word_or_new(&json(&row.policy))?;
+    let policy = cx.policy(&row.policy)?;
     cx.exec(
         "INSERT INTO decisions (seq, ws, at, door, occurrence, namespace, flow_id, scope, key, key_source, claim, \
          fingerprint, policy, prior, prior_run, prior_generation, same_payload, decision, reason, run, generation, caller, \
@@ -63,12 +63,12 @@ pub fn append(cx: &Cx, seq: u64, row: &DecisionRow) -> Result<()> {
             row.claim.map(|h| h.0),
             row.fingerprint.0,
             policy,
-            word(&row.prior),
+            row.prior.word(),
             row.prior_run.as_ref().map(|r| r.as_bytes()),
             row.prior_generation,
             row.same_payload,
             row.decision.word(),
-            word(&row.reason),
+            row.reason.word(),
             row.run.as_ref().map(|r| r.as_bytes()),
             row.generation,
             row.caller,

@@ -128,17 +128,18 @@ pub fn read_whole(cx: &Cx, row: &Row) -> Result<Whole> {
     Ok((head, values, labels))
 }
 
-/// Writes a new run; returns its number.
-pub fn insert(cx: &Cx, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<i64> {
+/// Writes the head of a new run.
+pub fn insert(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
     let ws = cx.ws_or_new(&row.workspace)?;
     let own = row.id.to_string();
     cx.exec(
-        "INSERT INTO runs (ws, id, namespace, flow_id, revision, status, epoch, version, active, open_intents, \
+        "INSERT INTO runs (num, ws, id, namespace, flow_id, revision, status, epoch, version, active, open_intents, \
          open_doubts, logical, take, generation, claim, lane, lane_limit, parent, parent_step, parent_waits, root, depth, \
          correlation_id, door, key, created_at, started_at, ended_at, updated_at, warned, erased) VALUES \
          (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, \
-         ?25, ?26, ?27, ?28, ?29, ?30, ?31)",
+         ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)",
         params![
+            num,
             ws,
             row.id.as_bytes(),
             row.flow.namespace,
@@ -172,7 +173,18 @@ pub fn insert(cx: &Cx, row: &RunRow, values: &RunValues, labels: &[(String, Stri
             row.erased,
         ],
     )?;
-    let num = cx.connection.last_insert_rowid();
+    Ok(())
+}
+
+/// What a new run was given, before or after its head is written.
+pub fn insert_values(
+    cx: &Cx,
+    ws: i64,
+    id: RunId,
+    num: i64,
+    values: &RunValues,
+    labels: &[(String, String)],
+) -> Result<()> {
     let (inputs, trigger, labels_text) = (given(&values.inputs), given(&values.trigger), json(labels));
     let digest = digest_of_given(inputs.as_deref(), trigger.as_deref(), &labels_text);
     cx.exec(
@@ -182,8 +194,7 @@ pub fn insert(cx: &Cx, row: &RunRow, values: &RunValues, labels: &[(String, Stri
     if values.outputs.is_some() || values.failure.is_some() {
         put_result(cx, num, values.outputs.as_ref(), values.failure.as_ref())?;
     }
-    index_labels(cx, ws, row.id, labels)?;
-    Ok(num)
+    index_labels(cx, ws, id, labels)
 }
 
 fn unless_own(id: RunId, own: RunId) -> Option<[u8; 16]> {

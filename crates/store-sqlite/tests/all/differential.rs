@@ -178,7 +178,7 @@ fn programs_reach_every_reason() {
         for _ in 0..STEPS {
             let work = program.work();
             let answer = match oracle.call(work) {
-                Ok(Done::Admitted(admitted)) => admitted.reason.word(),
+                Ok(Done::Admitted(admitted)) => admitted.reason.word().to_owned(),
                 Ok(Done::Refused(refusal)) => refusal.code().to_owned(),
                 Ok(Done::Missing) => "missing".to_owned(),
                 Ok(_) => continue,

@@ -1,5 +1,6 @@
 //! Admission: claim, lane, run and decision row in one transaction.
 
+use super::commit::commit_new;
 use super::ending::{Fence, cancel_quiet, tree_state};
 use super::{lanes, restore};
 use crate::rows::*;
@@ -129,9 +130,14 @@ fn decision_row(tx: &dyn Tx, request: &AdmitRequest, looked: &Looked, result: &A
 
 /// Decides one occurrence and applies the decision.
 pub fn admit(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<AdmitResult> {
+    admit_with(tx, request, None)
+}
+
+/// As [`admit`]; a run that gets its slot begins with `first`, in the same transaction.
+pub fn admit_with(tx: &mut dyn Tx, request: &AdmitRequest, first: Option<&RunCommit>) -> Result<AdmitResult> {
     let mut looked = look(tx, request)?;
     let run = named_run(tx, request, &looked)?;
-    let answer = match looked.verdict {
+    let mut answer = match looked.verdict {
         EventVerdict::Attach(_) | EventVerdict::Replay(_) | EventVerdict::Hold(_) | EventVerdict::Resume(_)
             if run.is_none() =>
         {
@@ -148,9 +154,20 @@ pub fn admit(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<AdmitResult> {
         // `look` has already decided a split under its own identity.
         EventVerdict::Split => result(tx, &looked, Decision::Reject, Reason::PayloadMismatch, None),
     };
+    if let Some(first) = first.filter(|_| answer.born().is_some()) {
+        let done = commit_new(tx, first)?;
+        answer.run = tx.run(&request.workspace, request.run)?;
+        answer.wake.extend(done.wake);
+        answer.fenced.extend(done.fenced);
+    }
     let row = decision_row(tx, request, &looked, &answer);
     tx.append_decision(&row)?;
     Ok(answer)
+}
+
+/// The head that a run which gets its slot begins with, before anyone asked.
+pub fn head_of(request: &AdmitRequest, now: Millis) -> RunRow {
+    RunRow { version: 1, ..new_row(request, None, 1, Birth::Run, now) }
 }
 
 /// A twin asks for the failed run to go on.

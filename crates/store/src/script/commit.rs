@@ -57,6 +57,14 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     Ok(Done::Committed(Box::new(out)))
 }
 
+/// The first commit of a run that this very transaction has made.
+pub(super) fn commit_new(tx: &mut dyn Tx, first: &RunCommit) -> Result<CommitResult> {
+    match commit(tx, first)? {
+        Done::Committed(out) => Ok(*out),
+        other => Err(StoreError::Bug(format!("the first commit of a new run was answered with {other:?}"))),
+    }
+}
+
 /// What the head said before the commit.
 #[derive(Clone, Copy)]
 struct Before {

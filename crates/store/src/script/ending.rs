@@ -144,6 +144,9 @@ fn ended_message(run: &RunRow, status: EndStatus, outputs: &Json) -> Inbox {
 
 /// Tells everyone who watches the run. While a doubt is open they stay: the verdict is for them too.
 fn tell_watchers(tx: &mut dyn Tx, run: &RunRow, message: &Inbox) -> Result<Vec<RunId>> {
+    if tx.is_new(&run.workspace, run.id) {
+        return Ok(vec![]);
+    }
     let watch = watch_hash(run.id);
     let watchers = lanes::line(tx, &run.workspace, watch)?;
     for watcher in &watchers {

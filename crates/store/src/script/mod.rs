@@ -11,7 +11,7 @@ mod lanes;
 mod manage;
 mod restore;
 
-pub use admit::{admit, peek};
+pub use admit::{admit, head_of, peek};
 pub(crate) use ending::watch_hash;
 pub(crate) use manage::RELEASED_FROM;
 
@@ -22,6 +22,7 @@ use crate::work::{Done, Work};
 pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
     match work {
         Work::Admit(request) => Ok(Done::Admitted(Box::new(admit(tx, request)?))),
+        Work::AdmitAndRun(both) => Ok(Done::Admitted(Box::new(admit::admit_with(tx, &both.0, Some(&both.1))?))),
         Work::Commit(commit) => commit::commit(tx, commit),
         Work::LogDecision(row) => tx.append_decision(row).map(|_| Done::Unit),
         Work::PutFlow { row, schedules } => manage::put_flow(tx, row, schedules),

@@ -298,7 +298,7 @@ fn policy_value(prior: Prior, policy: &Policy) -> Option<(&'static str, String)>
     }
 }
 
-fn verdict(verdict: EventVerdict) -> (&'static str, Option<String>) {
+fn verdict(verdict: EventVerdict) -> (&'static str, Option<&'static str>) {
     match verdict {
         EventVerdict::Fresh(reason) => ("a new run, when the lane allows", Some(reason.word())),
         EventVerdict::Attach(reason) => ("the run under way", Some(reason.word())),
