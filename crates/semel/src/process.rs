@@ -41,8 +41,7 @@ impl Process {
         // The file of an earlier server must not be taken for the new one's.
         let _ = std::fs::remove_file(&port_file);
         let child = command(&start, &port_file, &log);
-        let child =
-            child.map_err(|error| Failure::refused("no_server", format!("cannot start a server: {error}")))?;
+        let child = child.map_err(|error| Failure::refused("no_server", format!("cannot start a server: {error}")))?;
         let mut process = Process { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
         process.address = process.until_ready(&port_file, &log).await?;
         Ok(process)

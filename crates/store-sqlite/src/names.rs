@@ -59,7 +59,13 @@ pub struct Cx<'a> {
 
 impl<'a> Cx<'a> {
     pub fn new(connection: &'a Connection, names: &'a Names) -> Cx<'a> {
-        Cx { connection, names, fresh: RefCell::default(), policies: RefCell::default(), statements: RefCell::default() }
+        Cx {
+            connection,
+            names,
+            fresh: RefCell::default(),
+            policies: RefCell::default(),
+            statements: RefCell::default(),
+        }
     }
 
     pub fn mark(&self) -> usize {

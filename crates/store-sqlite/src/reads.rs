@@ -118,6 +118,8 @@ impl Reads for SqliteStore {
         self.of(workspace, |cx, ws| history::effects(cx, ws, id))
     }
     fn decisions(&self, workspace: &WorkspaceId, query: &DecisionQuery) -> Result<Vec<DecisionRow>> {
+        // Twins are answered before their rows are written; whoever asks for the rows sees them all the same.
+        self.shared.queue.settle();
         self.of(workspace, |cx, ws| decisions::search(cx, ws, query))
     }
     fn claims(&self, workspace: &WorkspaceId, query: &ClaimQuery) -> Result<Vec<Claim>> {
@@ -178,6 +180,7 @@ impl Reads for SqliteStore {
         self.of(workspace, admin::schedules)
     }
     fn dump(&self) -> Result<Json> {
+        self.shared.queue.settle();
         self.all(dump::dump)
     }
     fn audit(&self, look: &mut dyn FnMut(&dyn Audit) -> Result<()>) -> Result<()> {

@@ -93,7 +93,8 @@ impl<'a, 'c> SqlTx<'a, 'c> {
         for at in 0..self.claims.len() {
             let kept = &self.claims[at];
             let Some(now) = &kept.now else { continue };
-            let write = |write: fn(&Cx, i64, &Claim) -> Sql<()>| self.write_in(&kept.workspace, |cx, ws| write(cx, ws, now));
+            let write =
+                |write: fn(&Cx, i64, &Claim) -> Sql<()>| self.write_in(&kept.workspace, |cx, ws| write(cx, ws, now));
             match &kept.stored {
                 Stored::Present(old) if old == now => continue,
                 Stored::Present(old) if claims::same_event(old, now) => write(claims::update)?,

@@ -13,7 +13,7 @@
 
 use crate::classify::{classify, classify_commit};
 use crate::names::Cx;
-use crate::shared::{Job, Shared};
+use crate::shared::{Job, Queue, Shared};
 use crate::tx::{Counters, SqlTx};
 use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
@@ -62,6 +62,7 @@ impl Writer {
     }
 
     fn batch(&mut self, jobs: Vec<Job>) {
+        let patient = Queue::patient(&jobs);
         let answers = {
             // Taken through a clone, so that the lock does not borrow the writer.
             let shared = self.shared.clone();
@@ -82,6 +83,7 @@ impl Writer {
                 }
             }
         }
+        self.shared.queue.done(patient);
         self.shared.checkpoints.ask();
     }
 

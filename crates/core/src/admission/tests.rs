@@ -317,7 +317,48 @@ fn the_first_present_key_wins_and_a_contradiction_is_refused() {
 
 #[test]
 fn words_are_the_serde_spelling() {
-    for reason in [Reason::Keyless, Reason::KeyMissing, Reason::First, Reason::LateDuplicate, Reason::LateWarned, Reason::LateRejected, Reason::AttachedPending, Reason::Attached, Reason::AttachedMismatch, Reason::InProgress, Reason::PayloadMismatch, Reason::Held, Reason::HeldMismatch, Reason::Replayed, Reason::ReplayedMismatch, Reason::ReplayedFailure, Reason::ReplayedCancelled, Reason::AlreadyDone, Reason::AlreadyFailed, Reason::AlreadyCancelled, Reason::Rerun, Reason::RetryFailed, Reason::RetryCancelled, Reason::Resumed, Reason::ResumedMismatch, Reason::ResumedCancelled, Reason::NotResumable, Reason::Erased, Reason::Queued, Reason::QueueFull, Reason::Replaced, Reason::ReplaceDeferred, Reason::HeldNoReplace, Reason::Coalesced, Reason::CoalescePending, Reason::CoalesceNext, Reason::Delivered, Reason::LaneBusy, Reason::LaneCancelled, Reason::LaneFailed] {
+    for reason in [
+        Reason::Keyless,
+        Reason::KeyMissing,
+        Reason::First,
+        Reason::LateDuplicate,
+        Reason::LateWarned,
+        Reason::LateRejected,
+        Reason::AttachedPending,
+        Reason::Attached,
+        Reason::AttachedMismatch,
+        Reason::InProgress,
+        Reason::PayloadMismatch,
+        Reason::Held,
+        Reason::HeldMismatch,
+        Reason::Replayed,
+        Reason::ReplayedMismatch,
+        Reason::ReplayedFailure,
+        Reason::ReplayedCancelled,
+        Reason::AlreadyDone,
+        Reason::AlreadyFailed,
+        Reason::AlreadyCancelled,
+        Reason::Rerun,
+        Reason::RetryFailed,
+        Reason::RetryCancelled,
+        Reason::Resumed,
+        Reason::ResumedMismatch,
+        Reason::ResumedCancelled,
+        Reason::NotResumable,
+        Reason::Erased,
+        Reason::Queued,
+        Reason::QueueFull,
+        Reason::Replaced,
+        Reason::ReplaceDeferred,
+        Reason::HeldNoReplace,
+        Reason::Coalesced,
+        Reason::CoalescePending,
+        Reason::CoalesceNext,
+        Reason::Delivered,
+        Reason::LaneBusy,
+        Reason::LaneCancelled,
+        Reason::LaneFailed,
+    ] {
         assert_eq!(serde_json::json!(reason), reason.word());
     }
     for prior in Prior::ALL {

@@ -191,7 +191,13 @@ impl Driver {
 
     /// All that a run will ever do, if it can do all of it at once: decided before the run exists, and worth nothing
     /// if it comes not to exist. `None` when something must be durable first, or waits for time or the outside.
-    pub fn whole_run(services: &Arc<Services>, flows: &Arc<Flows>, limits: &Limits, born: Born, now: Millis) -> Option<RunCommit> {
+    pub fn whole_run(
+        services: &Arc<Services>,
+        flows: &Arc<Flows>,
+        limits: &Limits,
+        born: Born,
+        now: Millis,
+    ) -> Option<RunCommit> {
         let run = born.row.id;
         let mut driver = Driver::new(services.clone(), flows.clone(), limits.clone());
         let mut first = None;

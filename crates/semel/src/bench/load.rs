@@ -118,7 +118,14 @@ impl Client {
     async fn connect(shape: Shape, number: usize) -> Result<Client, Failure> {
         let stream = TcpStream::connect(shape.address).await.map_err(|error| broken(error.to_string()))?;
         stream.set_nodelay(true).map_err(|error| broken(error.to_string()))?;
-        Ok(Client { shape, number, stream, sent: 0, request: Vec::with_capacity(512), answer: Vec::with_capacity(4096) })
+        Ok(Client {
+            shape,
+            number,
+            stream,
+            sent: 0,
+            request: Vec::with_capacity(512),
+            answer: Vec::with_capacity(4096),
+        })
     }
 
     async fn run(mut self, until: Instant, gate: Arc<Gate>) -> Result<Took, Failure> {

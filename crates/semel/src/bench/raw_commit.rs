@@ -11,8 +11,8 @@ use semel_core::fingerprint::Fingerprint;
 use semel_core::run::EndStatus;
 use semel_core::{RunId, WorkspaceId};
 use semel_store::{
-    AdmitRequest, DecisionQuery, DecisionRow, Done, HeadChange, JournalRow, KeyClaim, LogRow, Reads, RunCommit, RunQuery,
-    RunRow, RunValues, Settle, Store, Work,
+    AdmitRequest, DecisionQuery, DecisionRow, Done, HeadChange, JournalRow, KeyClaim, LogRow, Reads, RunCommit,
+    RunQuery, RunRow, RunValues, Settle, Store, Work,
 };
 use semel_store_sqlite::{Options, SqliteStore};
 use serde_json::{Value as Json, json};
@@ -128,13 +128,10 @@ impl Model {
             ..RunQuery::default()
         };
         let missing = || broken("the server's run is not in the store");
-        let (run, values, _) = store.runs(&workspace, &query).map_err(broken)?.into_iter().next().ok_or_else(missing)?;
-        let decisions = DecisionQuery {
-            run: Some(run.id),
-            decisions: vec![Decision::Start],
-            limit: 1,
-            ..DecisionQuery::default()
-        };
+        let (run, values, _) =
+            store.runs(&workspace, &query).map_err(broken)?.into_iter().next().ok_or_else(missing)?;
+        let decisions =
+            DecisionQuery { run: Some(run.id), decisions: vec![Decision::Start], limit: 1, ..DecisionQuery::default() };
         let decision = store.decisions(&workspace, &decisions).map_err(broken)?.pop().ok_or_else(missing)?;
         let ending = store.journal(&workspace, run.id, 1, 10).map_err(broken)?.pop().ok_or_else(missing)?;
         let logs = store.logs(&workspace, run.id, 0, 100).map_err(broken)?;

@@ -39,5 +39,11 @@ pub fn serve(port_file: Option<&Path>) -> Result<Reply, Failure> {
 async fn answer(body: Bytes) -> impl IntoResponse {
     // The body is read, as a real route must.
     let length = HeaderValue::from(body.len());
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json")), (HeaderName::from_static("x-read"), length)], ANSWER)
+    (
+        [
+            (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            (HeaderName::from_static("x-read"), length),
+        ],
+        ANSWER,
+    )
 }

@@ -112,8 +112,11 @@ impl Report {
     pub fn json(&self) -> Json {
         let figures: serde_json::Map<String, Json> =
             self.figures().iter().map(|(name, figure)| ((*name).to_owned(), figure.json())).collect();
-        let ratios: serde_json::Map<String, Json> =
-            self.ratios().iter().map(|(name, value)| ((*name).to_owned(), json!((value * 1e3).round() / 1e3))).collect();
+        let ratios: serde_json::Map<String, Json> = self
+            .ratios()
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), json!((value * 1e3).round() / 1e3)))
+            .collect();
         let floors: Vec<Json> = self
             .floors()
             .iter()

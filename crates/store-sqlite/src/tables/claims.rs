@@ -34,11 +34,9 @@ pub fn get(cx: &Cx, ws: i64, hash: Hash16) -> Result<Option<Claim>> {
     cx.one(sql, params![ws, hash.0], |row| read(cx, row))
 }
 
-const INSERT: &str =
-    "INSERT INTO claims (ws, hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, \
+const INSERT: &str = "INSERT INTO claims (ws, hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, \
      expire_live, forget_at, odd) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-const PUT: &str =
-    "INSERT INTO claims (ws, hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, \
+const PUT: &str = "INSERT INTO claims (ws, hash, key, scope, run, fingerprint, state, generation, first_seen, completed_at, keep, \
      expire_live, forget_at, odd) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
      ON CONFLICT (ws, hash) DO UPDATE SET key = excluded.key, scope = excluded.scope, run = excluded.run, \
      fingerprint = excluded.fingerprint, state = excluded.state, generation = excluded.generation, \

@@ -4,9 +4,9 @@ use super::tables::{RunKey, Tables, forget_at};
 use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
-use serde_json::Value as Json;
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
 type Undo = Box<dyn FnOnce(&mut Tables)>;
