@@ -140,7 +140,7 @@ mod armed {
         let (mut admits, mut intends, mut settles) = (false, false, false);
         for work in batch {
             match work {
-                Work::Admit(_) => admits = true,
+                Work::Admit(_) | Work::AdmitAndRun(_) => admits = true,
                 Work::Commit(commit) => {
                     intends |= commit.effects.iter().any(|effect| effect.state == EffectState::Intent);
                     settles |= commit.effects.iter().any(|effect| effect.state != EffectState::Intent);

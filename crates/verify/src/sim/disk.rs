@@ -80,6 +80,7 @@ impl World {
 fn name(work: &Work) -> String {
     match work {
         Work::Admit(request) => format!("admit {} {}", request.caller, request.run),
+        Work::AdmitAndRun(both) => format!("admit and run {} {}", both.0.caller, both.0.run),
         Work::Commit(commit) => {
             format!("commit {} v{} {:?}", commit.run, commit.version, String::from_utf8_lossy(&commit.events))
         }

@@ -380,7 +380,7 @@ impl Model {
 
     fn compare(&mut self, expected: &Expected, result: &AdmitResult, request: &AdmitRequest) {
         let (decision, reason) = (word(result.decision), result.reason.word());
-        if (&decision, &reason) != (&expected.decision, &expected.reason) {
+        if (decision.as_str(), reason) != (expected.decision.as_str(), expected.reason.as_str()) {
             let id = match (expected.reason.as_str(), expected.decision.as_str()) {
                 ("payload_mismatch", _) => "R4",
                 (_, "queue" | "replace" | "coalesce" | "deliver") => "I18",
@@ -422,6 +422,7 @@ impl Model {
         self.children.clear();
         let requests: Vec<&AdmitRequest> = match work {
             Work::Admit(request) => vec![request],
+            Work::AdmitAndRun(both) => vec![&both.0],
             Work::Commit(commit) => commit
                 .ops
                 .iter()
@@ -452,6 +453,10 @@ impl Model {
             (Work::Admit(request), Done::Admitted(result)) => {
                 let expected = self.children.pop().flatten();
                 self.admitted(request, result, expected, store);
+            }
+            (Work::AdmitAndRun(both), Done::Admitted(result)) => {
+                let expected = self.children.pop().flatten();
+                self.admitted(&both.0, result, expected, store);
             }
             (Work::Commit(commit), Done::Committed(result)) => self.committed(commit, result, store),
             (Work::Commit(commit), Done::Refused(Refusal::LaneBusy)) if !self.lane_full_for(commit.run) => {
@@ -547,7 +552,7 @@ impl Model {
     fn enters(&mut self, id: LaneId, limit: u32, run: RunId, result: &AdmitResult) {
         let lane = self.lanes.entry(id).or_default();
         lane.limit = limit;
-        match (result.decision, result.reason.word().as_str()) {
+        match (result.decision, result.reason.word()) {
             (Decision::Start, "lane_cancelled" | "lane_failed") => {}
             (Decision::Start, _) => lane.holders.push(run),
             (Decision::Queue, _) => lane.line.push(run),
