@@ -290,8 +290,10 @@ impl Driver {
             Err(error) => return self.trouble_with(run, error, Happened::Wake { workspace: workspace.clone(), run }),
         }
         self.read_inbox(workspace, run);
-        // A sub-run is admitted by its parent's commit, with its slot: no message tells it to start.
-        if self.runs.get(&run).is_some_and(|a| a.queue.is_empty() && a.committing.is_none() && a.is_unstarted()) {
+        // A sub-run is admitted by its parent's commit, with its slot: no message tells it to start. Nor is there one
+        // when something was left for a run before the word of its birth came.
+        let begun = |a: &Active| a.queue.iter().any(|queued| matches!(queued.input, Input::Start));
+        if self.runs.get(&run).is_some_and(|a| a.is_unstarted() && !begun(a)) {
             self.push(run, Queued::new(Input::Start));
         }
         self.advance(run, now);

@@ -324,3 +324,27 @@ errors:
     assert_eq!(effects.len(), 1, "{effects:?}");
     assert_eq!(effects[0].state, semel_store::EffectState::Done);
 }
+
+/// The word that a run was born may come after the word that something was left for it.
+#[test]
+fn a_delivery_that_overtakes_the_birth_of_its_run_does_not_keep_it_from_starting() {
+    let mut world = World::new();
+    world.push(
+        r#"
+id: lane
+namespace: test
+lane:
+  busy: deliver
+tasks:
+  - id: hello
+    type: io.kestra.plugin.core.flow.Sleep
+    duration: PT1S
+"#,
+    );
+    let run = world.admit("lane", Some("a"), json!({})).run.unwrap().id;
+    let second = world.admit("lane", Some("b"), json!({}));
+    assert_eq!(second.run.unwrap().id, run, "delivered to the first");
+    world.reverse();
+    world.run_down();
+    assert_eq!(world.status(run), Status::Completed);
+}

@@ -209,6 +209,11 @@ impl World {
         self.queue.push_back(Happened::Timer { workspace: self.workspace.clone(), run, timer });
     }
 
+    /// What waits happens in the opposite order.
+    pub fn reverse(&mut self) {
+        self.queue.make_contiguous().reverse();
+    }
+
     /// Lets `n` things happen.
     pub fn step(&mut self, n: usize) {
         for _ in 0..n {
