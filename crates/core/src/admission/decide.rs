@@ -225,6 +225,7 @@ impl Reason {
             Reason::Keyless => "keyless",
             Reason::KeyMissing => "key_missing",
             Reason::First => "first",
+            Reason::FirstAfterRestore => "first_after_restore",
             Reason::LateDuplicate => "late_duplicate",
             Reason::LateWarned => "late_warned",
             Reason::LateRejected => "late_rejected",

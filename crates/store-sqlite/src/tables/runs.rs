@@ -405,7 +405,7 @@ pub fn open(cx: &Cx) -> Result<Vec<RunRow>> {
         "SELECT {HEAD} FROM workspaces w CROSS JOIN runs r ON r.ws = w.ws WHERE r.status <> 'completed' \
          AND r.status IN ('queued', 'running', 'waiting', 'paused', 'held') AND r.ended_at IS NULL ORDER BY w.name, r.id"
     );
-    cx.all(&sql, [], |row| read_head(cx, row))
+    cx.ask(&sql, [], |row| read_head(cx, row))
 }
 
 pub fn old(cx: &Cx, before: Millis, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>> {
