@@ -144,7 +144,10 @@ fn run_programs(first: u64) {
     if let Ok(seed) = std::env::var("SEMEL_SEED") {
         return run_program(seed.parse().expect("a number"));
     }
-    (first..first + PROGRAMS_PER_TEST).for_each(run_program);
+    // A long run looks at other programs each time.
+    let offset: u64 = std::env::var("SEMEL_DIFFERENTIAL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    (first + offset..first + offset + PROGRAMS_PER_TEST).for_each(run_program);
+    println!("SUMMARY differential first={} steps={}", first + offset, PROGRAMS_PER_TEST as usize * STEPS);
 }
 
 #[test]

@@ -96,7 +96,8 @@ impl<'a> Program<'a> {
 
     pub fn work(&mut self) -> Work {
         match self.dice.below(100) {
-            0..=39 => Work::Admit(Box::new(self.admit())),
+            0..=31 => Work::Admit(Box::new(self.admit())),
+            32..=39 => self.admit_and_run(),
             40..=74 => Work::Commit(Box::new(self.commit())),
             75..=77 => self.kv(),
             78..=80 => self.release(),
@@ -113,6 +114,20 @@ impl<'a> Program<'a> {
             98 => Work::AdvanceSchedule(self.schedule("tick")),
             _ => self.log_decision(),
         }
+    }
+
+    /// An admission with anything that a run could do first, and sometimes with what no new run can.
+    fn admit_and_run(&mut self) -> Work {
+        let request = self.admit();
+        let mut first = self.commit();
+        (first.workspace, first.run) = (request.workspace.clone(), request.run);
+        (first.epoch, first.version) = (1, if self.dice.chance(8) { 2 } else { 1 });
+        first.effects.iter_mut().for_each(|effect| effect.run = request.run);
+        first.logs.iter_mut().for_each(|log| log.run = request.run);
+        if matches!(first.settle, Settle::Reopened | Settle::ReopenedByTwin) {
+            first.settle = Settle::Unchanged;
+        }
+        Work::AdmitAndRun(Box::new((request, first)))
     }
 
     fn of_run(&mut self, make: impl FnOnce(WorkspaceId, RunId) -> Work) -> Work {
