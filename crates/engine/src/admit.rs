@@ -189,7 +189,7 @@ fn fill_from_trigger(
 /// Renders to plain text; a secret is refused, since the result is stored and compared.
 fn render_plain(template: &str, scope: &ExprScope<'_>, what: &'static str) -> Result<String, AdmitError> {
     let fail = |message: String| AdmitError::Expression { what, message };
-    let parsed = Template::parse(template).map_err(|e| fail(e.message))?;
+    let parsed = Template::of(template).map_err(|e| fail(e.message))?;
     match render(&parsed, scope, &mut Budget::default()).map_err(|e| fail(e.message))? {
         Value::Str(text) => Ok(text.to_string()),
         _ => Err(fail("it would hold a secret".to_owned())),

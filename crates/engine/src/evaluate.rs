@@ -107,7 +107,7 @@ impl Evaluator<'_> {
     }
 
     fn text(&self, template: &str) -> Result<Value, Failure> {
-        let parsed = Template::parse(template).map_err(|e| Failure::new("syntax", e.message))?;
+        let parsed = Template::of(template).map_err(|e| Failure::new("syntax", e.message))?;
         render(&parsed, &self.scope, &mut Budget::default()).map_err(|e| failure(&e))
     }
 

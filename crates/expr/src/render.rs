@@ -62,6 +62,6 @@ fn render_source(text: &str, scope: &dyn Scope, budget: &mut Budget, typed: bool
     if !text.contains('{') {
         return Ok(Value::str(text));
     }
-    let template = Template::parse(text).map_err(|error| EvalError::new("syntax", error.message))?;
+    let template = Template::of(text).map_err(|error| EvalError::new("syntax", error.message))?;
     if typed { render_typed(&template, scope, budget) } else { render(&template, scope, budget) }
 }

@@ -1,5 +1,7 @@
 //! A parsed template, and the tags that structure it.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ast::{Node, Step};
@@ -53,11 +55,37 @@ fn nodes(source: &str) -> Result<Vec<Node>, SyntaxError> {
     }
 }
 
+/// Templates remembered by each thread, and the longest text among them.
+const REMEMBERED_MAX: usize = 1_024;
+const REMEMBERED_BYTES_MAX: usize = 4_096;
+
+thread_local! {
+    static REMEMBERED: RefCell<HashMap<Arc<str>, Arc<Template>>> = RefCell::default();
+}
+
 impl Template {
     /// Parses a template; unknown functions and filters are refused here, not when a run reaches them.
     pub fn parse(source: &str) -> Result<Template, SyntaxError> {
         let nodes = nodes(source).map_err(|error| error.of_whole_characters(source))?;
         Ok(Template { source: Arc::from(source), nodes })
+    }
+
+    /// As [`Template::parse`], remembering what was parsed: the texts of a flow are rendered at each of its runs.
+    pub fn of(source: &str) -> Result<Arc<Template>, SyntaxError> {
+        if source.len() > REMEMBERED_BYTES_MAX {
+            return Template::parse(source).map(Arc::new);
+        }
+        REMEMBERED.with_borrow_mut(|known| {
+            if let Some(template) = known.get(source) {
+                return Ok(template.clone());
+            }
+            let template = Arc::new(Template::parse(source)?);
+            if known.len() >= REMEMBERED_MAX {
+                known.clear();
+            }
+            known.insert(template.source.clone(), template.clone());
+            Ok(template)
+        })
     }
 
     /// The text it was parsed from.
