@@ -18,6 +18,7 @@ pub mod fingerprint;
 pub mod ids;
 pub mod ir;
 pub mod limits;
+pub mod planted;
 pub mod run;
 pub mod time;
 

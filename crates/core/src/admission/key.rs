@@ -2,6 +2,7 @@
 
 use crate::ids::{FlowRef, Hash16, WorkspaceId};
 use crate::ir::KeyScope;
+use crate::planted;
 use serde::{Deserialize, Serialize};
 
 /// Longest key, in characters.
@@ -112,6 +113,9 @@ pub fn scope_text(scope: &KeyScope, flow: &FlowRef, source: KeySource) -> String
 
 /// The claim's identity: (workspace, environment, scope, key).
 pub fn claim_hash(workspace: &WorkspaceId, scope: &str, key: &str) -> Hash16 {
+    if planted!(KeyFoldedCase) {
+        return Hash16::of(&[workspace.0.as_bytes(), scope.as_bytes(), key.to_lowercase().as_bytes()]);
+    }
     Hash16::of(&[workspace.0.as_bytes(), b"live", scope.as_bytes(), key.as_bytes()])
 }
 

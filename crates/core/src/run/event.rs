@@ -3,6 +3,7 @@
 use super::step::StepKey;
 use crate::ids::{FlowRef, Hash16, RunId};
 use crate::ir::EffectClass;
+use crate::planted;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -402,7 +403,7 @@ pub fn decode_events(structure: &[u8], values: Option<&[u8]>) -> Result<Vec<Even
         for payload in event.payloads_mut() {
             let Some(value) = values.next().ok_or(DecodeError::Digest)? else { continue };
             let found = Payload::new(value);
-            if found.digest != payload.digest {
+            if found.digest != payload.digest && !planted!(DamageBelieved) {
                 return Err(DecodeError::Digest);
             }
             *payload = found;

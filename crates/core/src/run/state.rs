@@ -4,6 +4,7 @@ use super::event::{EndStatus, Failure, ListName, Stage, TimerWhy, VerdictKind};
 use super::step::{StepKey, step_id};
 use crate::ids::{Hash16, RunId};
 use crate::ir::EffectClass;
+use crate::planted;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -286,7 +287,7 @@ impl RunState {
         match self.phase {
             _ if self.restored => Status::Held,
             Phase::Waiting => Status::Queued,
-            Phase::Ended(_) if self.open_doubts() > 0 => Status::Held,
+            Phase::Ended(_) if self.open_doubts() > 0 && !planted!(DoubtCountsAsEnd) => Status::Held,
             Phase::Ended(EndStatus::Completed) => Status::Completed,
             Phase::Ended(EndStatus::Failed) => Status::Failed,
             Phase::Ended(EndStatus::Cancelled) => Status::Cancelled,
@@ -315,6 +316,7 @@ impl RunState {
     /// verdict that asked for it.
     pub fn out_key(&self, key: &StepKey, declared: Option<String>) -> String {
         match self.steps.get(key).map_or(0, |s| s.new_keys) {
+            0 if planted!(EffectKeyWithoutLoop) => step_id(self.logical, 0, 0, &StepKey(key.task_id().into())).hex(),
             0 => declared.unwrap_or_else(|| self.step_id(key).hex()),
             n => format!("{}-{n}", self.step_id(key).hex()),
         }

@@ -25,6 +25,7 @@ use crate::scope::{ExprScope, RunScope, Services};
 use active::{Active, Origin, Queued};
 use outcome::translate;
 use semel_core::limits::Limits;
+use semel_core::planted;
 use semel_core::run::{Action, By, EndStatus, Event, Input, Payload, RunState, StepKey, VerdictKind, decide};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::Value;
@@ -434,6 +435,9 @@ impl Driver {
             }
             Ok(decided) => {
                 match queued.origin {
+                    Origin::Control(ticket) if planted!(AnsweredBeforeDurable) => {
+                        self.out.push(Out::Answer { ticket, answer: Ok(()) });
+                    }
                     Origin::Control(ticket) => active.pending.tickets.push(ticket),
                     Origin::Inbox(seq) => active.pending.inbox_consumed.push(seq),
                     Origin::Internal => {}
@@ -474,6 +478,7 @@ impl Driver {
                 let result = self.evaluator(active, None, now).outputs();
                 active.queue.push_front(Queued::new(Input::OutputsEvaluated(result)));
             }
+            Action::Perform { step, send } if planted!(SentBeforeIntent) => self.perform(active, step, send, now),
             Action::Perform { step, send } => active.pending.performs.push((step, send)),
             Action::Op(step) => {
                 if !active.ops_ready.contains_key(&step) {

@@ -4,6 +4,7 @@ use super::active::{Active, Queued};
 use super::{Driver, Out};
 use crate::api::{ControlError, RunChange};
 use crate::masking::Mask;
+use semel_core::planted;
 use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work};
 use semel_core::{Millis, RunId};
 use semel_expr::{Part, Value};
@@ -37,6 +38,12 @@ impl Driver {
             }
             Err(StoreError::Conflict(why)) => {
                 tracing::debug!(%run, why, "the guard failed; the run is loaded again");
+                if planted!(GuardFailedWrittenAgain)
+                    && let Ok(Some(loaded)) = self.services.store.load_run(&active.workspace, run)
+                {
+                    let (epoch, version) = (loaded.row.epoch, loaded.row.version);
+                    return self.commit_later(active, (no, RunCommit { epoch, version, ..commit }));
+                }
                 let inputs = active.lost_inputs();
                 self.reload(active, (no, commit), inputs, now);
             }
@@ -145,7 +152,7 @@ impl Driver {
     }
 
     /// Builds the request of a durable intent; secrets are filled in here and nowhere else.
-    fn perform(&mut self, active: &mut Active, step: StepKey, send: u32, now: Millis) {
+    pub(super) fn perform(&mut self, active: &mut Active, step: StepKey, send: u32, now: Millis) {
         let Some(task) = active.flow.index.task(step.task_id()) else { return };
         let Some(row) = active.memory.effects.get(&step) else { return };
         let stored = active.memory.requests.get(&step).cloned().unwrap_or(Json::Null);

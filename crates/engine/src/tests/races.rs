@@ -67,6 +67,21 @@ fn steps_that_name_one_event_all_hear_of_its_end() {
 }
 
 #[test]
+fn a_sub_run_that_is_delivered_something_before_its_start_starts() {
+    let mut world = World::new();
+    sleeper(&world, "child", "lane: {busy: deliver},");
+    caller(&world, "parent", "child", "");
+    let parent = world.admit("parent", None, json!({})).run.unwrap().id;
+    // The commit that admits the child, and its answer; the child has not been looked at yet.
+    world.step(2);
+    let child = child_of(&world, parent);
+    let event = world.admit("child", Some("other"), json!({}));
+    assert_eq!((event.decision, event.run.unwrap().id), (Decision::Deliver, child));
+    world.run_down();
+    assert_eq!((world.status(child), world.status(parent)), (Status::Completed, Status::Completed));
+}
+
+#[test]
 fn a_key_whose_time_is_over_before_the_send_is_not_sent() {
     let mut world = World::new();
     world.push(

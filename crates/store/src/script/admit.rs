@@ -7,6 +7,7 @@ use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
 use semel_core::admission::*;
+use semel_core::planted;
 use semel_core::run::{
     By, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, Status, StepKey, TimerWhy, encode_events,
 };
@@ -52,7 +53,8 @@ fn look_at(tx: &mut dyn Tx, request: &AdmitRequest, hash: Hash16) -> Result<Look
     let now = tx.now();
     let claim = tx.claim(&request.workspace, hash)?;
     let prior = claim.as_ref().map_or(Prior::Absent, |c| c.prior(now));
-    let same_payload = claim.as_ref().is_none_or(|c| c.fingerprint == request.fingerprint);
+    let same_payload =
+        claim.as_ref().is_none_or(|c| c.fingerprint == request.fingerprint || planted!(PayloadNotCompared));
     let verdict = decide_event(prior, same_payload, &request.policy);
     Ok(Looked { verdict, hash: Some(hash), claim, prior, same_payload })
 }
@@ -78,6 +80,9 @@ pub fn peek(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<Option<(AdmitResu
 
 fn named_run(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked) -> Result<Option<RunRow>> {
     match &looked.claim {
+        Some(claim) if planted!(TwinNamesAnotherRun) => {
+            Ok(tx.run(&request.workspace, claim.run)?.map(|run| RunRow { id: request.run, ..run }))
+        }
         Some(claim) => tx.run(&request.workspace, claim.run),
         None => Ok(None),
     }

@@ -5,6 +5,7 @@ use super::lanes;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use semel_core::admission::{ClaimState, HolderState};
+use semel_core::planted;
 use semel_core::run::{By, EndStatus, Event, Status};
 use semel_core::{Hash16, RunId, WorkspaceId};
 use serde_json::Value as Json;
@@ -70,7 +71,7 @@ fn cancel_quiet_tree(
         return Ok(None);
     }
     for child in tx.children(workspace, id)? {
-        if !child.status.is_ended() {
+        if !child.status.is_ended() && !planted!(ReplacedWithoutChildren) {
             cancel_quiet_tree(tx, workspace, child.id, by, lane, out)?;
         }
     }

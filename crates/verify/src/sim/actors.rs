@@ -20,6 +20,7 @@ pub(super) enum Job {
     Client { caller: u64, sending: Box<Sending>, tried: u32 },
     Waiter { workspace: WorkspaceId, run: RunId },
     Person(String),
+    Wish { run: RunId, wish: Wish },
     Push { workspace: usize, flow: usize, spec: Box<Flow> },
     Background,
 }
@@ -179,11 +180,15 @@ impl World {
                     self.broken("I24", format!("a waiter was let go while run {run} is {:?}", row.status));
                 }
             }
-            (Job::Person(what), Ending::Controlled(result)) => {
-                if let Err(ControlError::Store(StoreError::Bug(why))) = &result {
-                    self.broken("R13", format!("{what}: {why}"));
+            (Job::Wish { run, wish }, Ending::Controlled(result)) => {
+                self.note(|| format!("{wish:?} {run}: {result:?}"));
+                match result {
+                    Ok(()) => self.granted.push((run, wish)),
+                    Err(ControlError::Store(StoreError::Bug(why))) => {
+                        self.broken("R13", format!("{wish:?} {run}: {why}"));
+                    }
+                    Err(_) => {}
                 }
-                self.note(|| format!("{what}: {result:?}"));
             }
             (Job::Person(what), Ending::Written(result)) => self.note(|| format!("{what}: {result:?}")),
             (Job::Push { workspace: index, flow, spec }, Ending::Pushed(result)) => match result {
@@ -318,7 +323,7 @@ impl World {
             Wish::VerdictNewKey => verdict(VerdictKind::RepeatNewKey, None),
             Wish::VerdictFail => verdict(VerdictKind::Fail, None),
         };
-        self.control(ws, run, control, &format!("{wish:?}"));
+        self.control(ws, run, control, wish);
     }
 
     /// An open doubt of the run, by its step.
@@ -332,13 +337,14 @@ impl World {
         (!open.is_empty()).then(|| open[(pick % open.len() as u64) as usize].clone())
     }
 
-    pub(super) fn control(&mut self, ws: WorkspaceId, run: RunId, control: Control, what: &str) {
+    pub(super) fn control(&mut self, ws: WorkspaceId, run: RunId, control: Control, wish: Wish) {
         let Some(node) = self.current else { return };
         let engine = self.nodes[&node].node.engine().clone();
-        self.note(|| format!("an operator asks {run}: {what}"));
+        self.note(|| format!("an operator asks {run}: {wish:?}"));
+        let job = Job::Wish { run, wish };
         let future =
             Box::pin(async move { Ending::Controlled(engine.control(&ws, run, control, by("operator")).await) });
-        self.spawn(node, Job::Person(format!("{what} {run}")), future);
+        self.spawn(node, job, future);
     }
 
     fn write_by_hand(&mut self, work: Work, what: String) {
@@ -412,13 +418,19 @@ impl World {
                 continue;
             }
             open += 1;
+            self.check_above(&row);
             match row.status {
-                Status::Paused => self.control(ws, run, Control::Resume, "Resume"),
+                Status::Paused => self.control(ws, run, Control::Resume, Wish::Resume),
                 Status::Held => {
                     if let Some(step) = self.doubt_of(&ws, run, 0) {
                         let verdict = VerdictKind::Done;
                         let result = Some(json!({"code": 200, "body": "by hand"}));
-                        self.control(ws, run, Control::Verdict { step: Some(step), verdict, result }, "VerdictDone");
+                        self.control(
+                            ws,
+                            run,
+                            Control::Verdict { step: Some(step), verdict, result },
+                            Wish::VerdictDone,
+                        );
                     }
                 }
                 _ => {}
@@ -439,6 +451,20 @@ impl World {
             self.broken("R11", text);
         }
         self.phase = Phase::Over;
+    }
+
+    /// I15: a doubt below holds all above it. Looked at when nothing is on its way.
+    fn check_above(&mut self, row: &semel_store::RunRow) {
+        let quiet = self.current.is_some_and(|node| self.nodes[&node].node.in_flight() == 0);
+        let Some(parent) = row.parent.as_ref().filter(|_| row.status == Status::Held && row.open_doubts > 0 && quiet)
+        else {
+            return;
+        };
+        let above = self.hub.inner.run(&row.workspace, parent.run).ok().flatten();
+        if let Some((above, _, _)) = above.filter(|(above, _, _)| above.status.is_ended() && !above.active) {
+            let text = format!("run {} has a doubt, and its parent {} is {:?}", row.id, above.id, above.status);
+            self.broken("I15", text);
+        }
     }
 
     /// After all that, a new event of each flow must complete.

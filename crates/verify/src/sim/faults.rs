@@ -62,7 +62,8 @@ pub struct Faults {
     seed: u64,
     rates: BTreeMap<Fault, u32>,
     only: Option<BTreeSet<Point>>,
-    seen: BTreeMap<Fault, u64>,
+    /// Occasions so far, while faults were on.
+    pub seen: BTreeMap<Fault, u64>,
     pub fired: Vec<Point>,
     pub counts: BTreeMap<Fault, u64>,
     /// Off once the world heals.
@@ -86,12 +87,12 @@ impl Faults {
 
     /// Does it happen here?
     pub fn strikes(&mut self, fault: Fault) -> bool {
-        let seen = self.seen.entry(fault).or_insert(0);
-        let n = *seen;
-        *seen += 1;
         if !self.on {
             return false;
         }
+        let seen = self.seen.entry(fault).or_insert(0);
+        let n = *seen;
+        *seen += 1;
         let yes = match &self.only {
             Some(list) => list.contains(&(fault, n)),
             None => {

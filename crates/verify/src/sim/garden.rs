@@ -33,11 +33,38 @@ pub fn draw(chance: &mut Chance, index: usize) -> Flow {
     let retry = garden.chance.percent(12).then(|| garden.retry());
     let block = draw_block(chance);
     let lane = chance.percent(50).then(|| draw_lane(chance));
+    if index > 0 && lane.as_ref().is_some_and(|lane| lane.busy == BusySpec::Replace) && chance.percent(60) {
+        // What is replaced is often a tree.
+        tasks.insert(0, below(index - 1));
+    }
     let schedule = chance
         .percent(15)
         .then(|| Schedule { minutes: *chance.pick(&[1, 5, 15, 30]), recover: chance.word(&["ALL", "LAST", "NONE"]) });
     let namespace = chance.word(&["shop", "shop", "bank"]);
     Flow { namespace, id: format!("f{index}"), variant: 1, tasks, errors, finally, retry, block, lane, schedule }
+}
+
+/// Gives a flow a lane, and runs that stay in it for a while.
+pub fn make_lane_of(flow: &mut Flow, chance: &mut Chance) {
+    let mut lane = draw_lane(chance);
+    lane.by_kind = false;
+    flow.lane = Some(lane);
+    let nap = Task { id: "nap".into(), kind: Kind::Sleep(chance.range(1_000, 60_000)), ..below(0) };
+    flow.tasks.insert(0, nap);
+}
+
+/// A sub-run that is waited for.
+fn below(flow: usize) -> Task {
+    let sub = Sub { flow, wait: true, transmit: true, own_key: false, timeout_ms: None };
+    Task {
+        id: "below".into(),
+        kind: Kind::Subflow(sub),
+        run_if: None,
+        retry: None,
+        allow_failure: false,
+        errors: vec![],
+        finally: vec![],
+    }
 }
 
 fn draw_block(chance: &mut Chance) -> Option<Block> {

@@ -73,6 +73,14 @@ pub struct Sent {
     pub slot: Later<Outcome>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// A value is another than was written.
+    Value,
+    /// The end of a row is missing.
+    Torn,
+}
+
 /// What the nodes have asked for since the world last looked, and what all share.
 pub struct Hub {
     pub inner: Arc<dyn Store>,
@@ -85,6 +93,9 @@ pub struct Hub {
     /// The wall clock: it may jump.
     pub clock: Arc<AtomicI64>,
     pub entropy: AtomicU64,
+    /// A run whose journal is damaged, how, and how often it was read since.
+    pub damage: Mutex<Option<(RunId, Damage)>>,
+    pub damage_seen: AtomicU64,
     pub seed: u64,
 }
 
@@ -98,6 +109,28 @@ pub struct Ports {
 impl Ports {
     fn read<T>(&self, read: impl FnOnce(&dyn Store) -> Result<T>) -> Result<T> {
         read(self.hub.inner.as_ref())
+    }
+
+    fn damaged_read(
+        &self,
+        run: RunId,
+        read: impl FnOnce(&dyn Store) -> Result<Vec<JournalRow>>,
+    ) -> Result<Vec<JournalRow>> {
+        let mut rows = self.busy_read(read)?;
+        let damage = *self.hub.damage.lock();
+        if let (Some((of, how)), Some(row)) = (damage, rows.first_mut())
+            && of == run
+        {
+            self.hub.damage_seen.fetch_add(1, Ordering::SeqCst);
+            match (how, &mut row.values) {
+                (Damage::Value, Some(values)) => {
+                    let text = String::from_utf8_lossy(values).replacen("\"id\":\"", "\"id\":\"x", 1);
+                    *values = text.into_bytes();
+                }
+                _ => row.events.truncate(row.events.len() / 2),
+            }
+        }
+        Ok(rows)
     }
 
     /// A read that the store may refuse for now.
@@ -142,6 +175,10 @@ macro_rules! pass_on {
         impl Reads for Ports {
             $(fn $name(&self $(, $arg: $type)*) -> Result<$out> { self.$how(|s| s.$name($($arg),*)) })*
 
+            fn journal(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<JournalRow>> {
+                self.damaged_read(id, |s| s.journal(workspace, id, after, limit))
+            }
+
             fn audit(&self, look: &mut dyn FnMut(&dyn Audit) -> Result<()>) -> Result<()> {
                 self.hub.inner.audit(look)
             }
@@ -153,7 +190,6 @@ pass_on! {
     busy_read load_run(workspace: &WorkspaceId, id: RunId) -> Option<LoadedRun>;
     read run(workspace: &WorkspaceId, id: RunId) -> Option<WholeRun>;
     read runs(workspace: &WorkspaceId, query: &RunQuery) -> Vec<WholeRun>;
-    busy_read journal(workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Vec<JournalRow>;
     read logs(workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Vec<LogRow>;
     read effects(workspace: &WorkspaceId, id: RunId) -> Vec<EffectRow>;
     read decisions(workspace: &WorkspaceId, query: &DecisionQuery) -> Vec<DecisionRow>;

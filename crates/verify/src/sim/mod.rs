@@ -13,8 +13,10 @@ mod hub;
 pub mod model;
 mod outside;
 pub mod plan;
+pub mod points;
 pub mod policy;
 pub mod report;
+pub mod scenarios;
 mod world;
 
 pub use world::World;

@@ -2,11 +2,13 @@
 //! what was answered before, and from how the runs stand; never from claims, lanes or the rules
 //! of the code under test.
 
+mod lanes;
+
 use super::flows::{BusySpec, Flow, Payload, WindowSpec};
 use super::policy::{self, Known, Rules, TOMBSTONE};
 use semel_core::admission::{Decision, split_hash};
-use semel_core::run::Status;
-use semel_core::{Door, Hash16, Millis, RunId, WorkspaceId};
+use semel_core::run::{Event, Status};
+use semel_core::{Door, Hash16, RunId, WorkspaceId};
 use semel_store::{
     AdmitRequest, AdmitResult, CommitResult, DecisionRow, Done, OpKind, Refusal, RunCommit, RunRow, Store, Work,
 };
@@ -89,6 +91,13 @@ pub struct Model {
     pub decisions: BTreeMap<String, u64>,
     pub knowns: BTreeMap<String, u64>,
     children: Vec<Option<Expected>>,
+    /// Whether the release, deletion or erasure at hand is to be refused, and with what.
+    refusal: Option<&'static str>,
+    /// The last payload of each quiet period, and how many were handed to each run.
+    pub coalesced: BTreeMap<RunId, String>,
+    pub delivered: BTreeMap<RunId, usize>,
+    /// Keys of the key-value store that are there.
+    kv: BTreeSet<(String, String, String)>,
 }
 
 fn word(decision: Decision) -> String {
@@ -301,52 +310,6 @@ impl Model {
         lane.is_some_and(|lane| !lane.holders.contains(&run) && lane.holders.len() >= lane.limit as usize)
     }
 
-    fn expect_lane(&self, incoming: &Incoming, store: &dyn Store, expected: &mut Expected) {
-        let start = |expected: &mut Expected| {
-            expected.decision = "start".into();
-            (expected.run, expected.created) = (None, true);
-        };
-        let Some((id, limit, busy)) = &incoming.lane else { return start(expected) };
-        let empty = LaneState { limit: *limit, ..LaneState::default() };
-        let lane = self.lanes.get(id).unwrap_or(&empty);
-        let free = lane.holders.len() < *limit as usize && lane.line.is_empty();
-        let mut say = |decision: &str, reason: &str, run: Option<RunId>, created: bool| {
-            (expected.decision, expected.reason) = (decision.into(), reason.into());
-            (expected.run, expected.created) = (run, created);
-        };
-        match (busy, lane.holders.first()) {
-            (BusySpec::Parallel, _) => start(expected),
-            (BusySpec::Coalesce { .. }, _) => match lane.gathering {
-                Some(run) => say("coalesce", "coalesced", Some(run), false),
-                None => say("coalesce", "coalesce_pending", None, true),
-            },
-            _ if free => start(expected),
-            (BusySpec::Queue(max), _) if lane.line.len() >= *max as usize => say("reject", "queue_full", None, false),
-            (BusySpec::Queue(_), _) | (BusySpec::Replace | BusySpec::Deliver, None) => {
-                say("queue", "queued", None, true)
-            }
-            (BusySpec::Deliver, Some(holder)) => say("deliver", "delivered", Some(*holder), false),
-            (BusySpec::Reject, _) => say("reject", "lane_busy", None, false),
-            (BusySpec::Cancel, _) => say("start", "lane_cancelled", None, true),
-            (BusySpec::Fail, _) => say("start", "lane_failed", None, true),
-            (BusySpec::Replace, Some(holder)) => {
-                let mut above = incoming.parent;
-                while let Some(run) = above.filter(|run| run != holder) {
-                    above = Model::row(store, &incoming.workspace, run).and_then(|r| r.parent).map(|p| p.run);
-                }
-                match Model::row(store, &incoming.workspace, *holder) {
-                    _ if above.is_some() => say("reject", "lane_busy", None, false),
-                    None => say("replace", "replaced", None, true),
-                    Some(row) => match tree(store, &row) {
-                        2 => say("reject", "held_no_replace", None, false),
-                        1 => say("replace", "replace_deferred", None, true),
-                        _ => say("replace", "replaced", None, true),
-                    },
-                }
-            }
-        }
-    }
-
     /// A decision on a snapshot: those that change nothing are taken there, all others are not.
     pub fn peeked(&mut self, request: &AdmitRequest, found: Option<&(AdmitResult, DecisionRow)>, store: &dyn Store) {
         let Some(incoming) = self.identify(request) else { return };
@@ -420,6 +383,7 @@ impl Model {
     /// To be called right before a write is applied.
     pub fn before(&mut self, work: &Work, store: &dyn Store) {
         self.children.clear();
+        self.refusal = self.refused(work, store);
         let requests: Vec<&AdmitRequest> = match work {
             Work::Admit(request) => vec![request],
             Work::AdmitAndRun(both) => vec![&both.0],
@@ -447,8 +411,36 @@ impl Model {
         }
     }
 
+    /// A run that is live, or has a doubt open, keeps its key and its values.
+    fn refused(&self, work: &Work, store: &dyn Store) -> Option<&'static str> {
+        let row = match work {
+            Work::DeleteRun { workspace, run } | Work::EraseRun { workspace, run } => {
+                Model::row(store, workspace, *run)
+            }
+            Work::ReleaseKey { workspace, hash, .. } => {
+                let claim = store.claim(workspace, *hash).ok().flatten()?;
+                Model::row(store, workspace, claim.run)
+            }
+            _ => None,
+        }?;
+        match row.status {
+            _ if row.open_doubts > 0 => Some("doubt_open"),
+            Status::Completed | Status::Failed | Status::Cancelled => None,
+            _ => Some("run_live"),
+        }
+    }
+
     /// What was applied.
     pub fn after(&mut self, work: &Work, done: &Done, store: &dyn Store) {
+        if matches!(work, Work::DeleteRun { .. } | Work::EraseRun { .. } | Work::ReleaseKey { .. }) {
+            let given = match done {
+                Done::Refused(why) => Some(why.code()),
+                _ => None,
+            };
+            if given != self.refusal {
+                self.broken("I14", format!("a removal must be refused: {:?}, was: {given:?}", self.refusal));
+            }
+        }
         match (work, done) {
             (Work::Admit(request), Done::Admitted(result)) => {
                 let expected = self.children.pop().flatten();
@@ -508,6 +500,13 @@ impl Model {
             incoming.event.as_ref().map(|(scope, key)| (request.workspace.0.clone(), scope.clone(), key.clone(), None))
         });
         let run = result.run.as_ref().map(|r| r.id);
+        match (result.decision, run) {
+            (Decision::Coalesce, Some(run)) => {
+                self.coalesced.insert(run, incoming.payload.clone());
+            }
+            (Decision::Deliver, Some(run)) => *self.delivered.entry(run).or_insert(0) += 1,
+            _ => {}
+        }
         let takes = !matches!(
             result.decision,
             Decision::Attach | Decision::Replay | Decision::Hold | Decision::Reject | Decision::Resume
@@ -540,36 +539,18 @@ impl Model {
         for fenced in &result.fenced {
             self.sync(&request.workspace, *fenced, store);
             match Model::row(store, &request.workspace, *fenced) {
-                Some(row) if row.status == Status::Cancelled => {}
+                Some(row) if row.status == Status::Cancelled => {
+                    let query = semel_store::RunQuery { parent: Some(*fenced), limit: 500, ..Default::default() };
+                    let children = store.runs(&request.workspace, &query).unwrap_or_default();
+                    if let Some((child, _, _)) = children.iter().find(|(child, _, _)| !child.status.is_ended()) {
+                        self.broken("I12", format!("run {fenced} was replaced, and its sub-run {} goes on", child.id));
+                    }
+                }
                 other => self.broken("I12", format!("run {fenced} was replaced and is {:?}", other.map(|r| r.status))),
             }
         }
         if let Some(run) = run {
             self.sync(&request.workspace, run, store);
-        }
-    }
-
-    fn enters(&mut self, id: LaneId, limit: u32, run: RunId, result: &AdmitResult) {
-        let lane = self.lanes.entry(id).or_default();
-        lane.limit = limit;
-        match (result.decision, result.reason.word()) {
-            (Decision::Start, "lane_cancelled" | "lane_failed") => {}
-            (Decision::Start, _) => lane.holders.push(run),
-            (Decision::Queue, _) => lane.line.push(run),
-            (Decision::Coalesce, _) => lane.gathering = Some(run),
-            (Decision::Replace, "replace_deferred") => lane.line = vec![run],
-            (Decision::Replace, _) => {
-                lane.line.clear();
-                if !lane.holders.is_empty() {
-                    lane.holders.remove(0);
-                }
-                lane.holders.push(run);
-            }
-            _ => {}
-        }
-        if lane.holders.len() > limit as usize {
-            let text = format!("{} runs at once, {limit} may", lane.holders.len());
-            self.broken("I18", text);
         }
     }
 
@@ -603,32 +584,51 @@ impl Model {
                 _ => {}
             }
         }
+        self.key_values(commit, result);
         let ended_before = self.runs.get(&commit.run).is_some_and(|r| r.ended);
         let row = Model::row(store, &commit.workspace, commit.run);
         if ended_before && row.as_ref().is_some_and(|r| r.ended_at.is_none()) {
             self.reopened(commit.run);
         }
         self.sync(&commit.workspace, commit.run, store);
+        let runs = row.as_ref().is_some_and(|r| !matches!(r.status, Status::Queued) && r.ended_at.is_none());
+        if runs && self.lane_of_run(commit.run).is_some_and(|lane| !lane.holders.contains(&commit.run)) {
+            self.broken("I18", format!("run {} runs and has no slot", commit.run));
+        }
         for fenced in &result.fenced {
             self.sync(&commit.workspace, *fenced, store);
         }
     }
 
-    fn enter_lane(&mut self, run: RunId, entered: Option<bool>) {
-        let Some(id) = self.runs.get(&run).and_then(|r| r.lane.clone()) else { return };
-        let Some(lane) = self.lanes.get_mut(&id) else { return };
-        if lane.gathering == Some(run) {
-            lane.gathering = None;
-        }
-        lane.line.retain(|other| *other != run);
-        let free = lane.holders.len() < lane.limit as usize && lane.line.is_empty();
-        if free {
-            lane.holders.push(run);
-        } else {
-            lane.line.push(run);
-        }
-        if entered != Some(free) {
-            self.broken("I18", format!("run {run} entered its lane: {entered:?}, but a slot was free: {free}"));
+    /// The key-value store, written down a second time.
+    fn key_values(&mut self, commit: &RunCommit, result: &CommitResult) {
+        for op in &commit.ops {
+            let (namespace, key) = match &op.kind {
+                OpKind::KvSet { namespace, key, .. }
+                | OpKind::KvGet { namespace, key, .. }
+                | OpKind::KvDelete { namespace, key, .. } => (namespace.clone(), key.clone()),
+                OpKind::Admit(_) | OpKind::EnterLane => continue,
+            };
+            let place = (commit.workspace.0.clone(), namespace, key);
+            let there = self.kv.contains(&place);
+            let wanted = match &op.kind {
+                OpKind::KvSet { overwrite, .. } => {
+                    self.kv.insert(place.clone());
+                    *overwrite || !there
+                }
+                OpKind::KvGet { error_on_missing, .. } => there || !error_on_missing,
+                _ => {
+                    self.kv.remove(&place);
+                    there || !matches!(op.kind, OpKind::KvDelete { error_on_missing: true, .. })
+                }
+            };
+            let given = result.appended.iter().find_map(|event| match event {
+                Event::OpDone { step, ok, .. } if *step == op.step => Some(*ok),
+                _ => None,
+            });
+            if given != Some(wanted) {
+                self.broken("R5", format!("{:?} at {place:?} must go well: {wanted}, did: {given:?}", op.step));
+            }
         }
     }
 
@@ -662,24 +662,4 @@ impl Model {
     pub fn lane_of_run(&self, run: RunId) -> Option<&LaneState> {
         self.lanes.get(self.runs.get(&run)?.lane.as_ref()?)
     }
-}
-
-/// 0: quiet, 1: something is in flight, 2: a doubt is open; of the run or anything live below it.
-fn tree(store: &dyn Store, row: &RunRow) -> u8 {
-    if row.status == Status::Held || row.open_doubts > 0 {
-        return 2;
-    }
-    let mut state = u8::from(row.open_intents > 0);
-    let query = semel_store::RunQuery { parent: Some(row.id), limit: 500, ..Default::default() };
-    for (child, _, _) in store.runs(&row.workspace, &query).unwrap_or_default() {
-        if !child.status.is_ended() {
-            state = state.max(tree(store, &child));
-        }
-    }
-    state
-}
-
-/// Never before the machine's own clock says so.
-pub fn is_due(due: Millis, now: Millis) -> bool {
-    due <= now
 }

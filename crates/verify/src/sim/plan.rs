@@ -75,10 +75,15 @@ impl Script {
         let sqlite = chance.percent(6);
         let workspaces = chance.range(1, 3) as usize;
         let count = chance.range(1, 4) as usize;
-        let flows: Vec<Flow> =
+        let mut flows: Vec<Flow> =
             (0..count).map(|index| garden::draw(&mut Chance::of(seed, 3, index as u64), index)).collect();
         let until = *chance.pick(&[5_000, 30_000, 120_000, 900_000, 7_200_000]);
-        let mut drawing = Drawing { chance, flows: &flows, workspaces, until, actions: vec![] };
+        // One seed in four crowds a lane: many events, runs that last.
+        let crowd = chance.percent(25);
+        if crowd {
+            garden::make_lane_of(&mut flows[0], &mut chance);
+        }
+        let mut drawing = Drawing { chance, flows: &flows, workspaces, until, crowd, actions: vec![] };
         drawing.sends();
         drawing.people();
         drawing.trouble();
@@ -93,6 +98,7 @@ struct Drawing<'a> {
     flows: &'a [Flow],
     workspaces: usize,
     until: i64,
+    crowd: bool,
     actions: Vec<(i64, Action)>,
 }
 
@@ -110,6 +116,7 @@ impl Drawing<'_> {
             .collect();
         let presets: Vec<&'static str> = super::policy::PRESETS.iter().map(|row| row.0).collect();
         let count = match self.chance.below(10) {
+            _ if self.crowd => self.chance.range(10, 30),
             0..=5 => self.chance.range(2, 10),
             6..=8 => self.chance.range(8, 25),
             _ => self.chance.range(20, 50),
@@ -135,8 +142,11 @@ impl Drawing<'_> {
                 self.actions.push((at, Action::Send(Box::new(again))));
                 continue;
             }
-            let flow = self.chance.below(self.flows.len() as u64) as usize;
-            let id = self.chance.pick(&pool).clone();
+            let (mut flow, mut id) =
+                (self.chance.below(self.flows.len() as u64) as usize, self.chance.pick(&pool).clone());
+            if self.crowd && self.chance.percent(80) {
+                (flow, id) = (0, format!("c{}", self.chance.below(30)));
+            }
             let block_keyed = self.flows[flow].block.as_ref().is_some_and(|b| b.keyed);
             let key = match self.chance.below(10) {
                 0..=5 => Some(id.clone()),
@@ -175,7 +185,7 @@ impl Drawing<'_> {
         for _ in 0..count {
             let at = self.at();
             let pick = self.chance.draw();
-            let action = match self.chance.below(24) {
+            let action = match self.chance.below(26) {
                 0..=4 => Action::Control { pick, wish: Wish::Cancel },
                 5..=7 => Action::Control { pick, wish: Wish::Pause },
                 8..=9 => Action::Control { pick, wish: Wish::Resume },

@@ -19,6 +19,8 @@ pub struct Report {
     pub events: u64,
     pub log: Vec<String>,
     pub faults: Vec<(Fault, u64)>,
+    /// How often each fault could have struck.
+    pub occasions: BTreeMap<Fault, u64>,
     pub totals: Totals,
 }
 
@@ -107,6 +109,7 @@ pub fn run(script: Script, keep_log: bool) -> Report {
         events: world.events,
         log: std::mem::take(&mut world.log),
         faults: world.hub.faults.lock().fired.clone(),
+        occasions: world.hub.faults.lock().seen.clone(),
         totals,
         script: world.script,
     }

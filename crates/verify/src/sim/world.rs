@@ -115,6 +115,12 @@ pub struct World {
     /// Kinds of journal events that were written.
     pub kinds: BTreeMap<String, u64>,
     pub statuses: BTreeMap<String, u64>,
+    /// Wishes that people were told are granted.
+    pub(super) granted: Vec<(semel_core::RunId, super::plan::Wish)>,
+    /// Two nodes drove the same runs: who is left may not know of all of them.
+    took_over: bool,
+    /// The store was damaged on purpose: nodes must stop.
+    pub(super) damaged: bool,
     latency: u64,
     _files: Option<tempfile::TempDir>,
     _runtime: tokio::runtime::Runtime,
@@ -152,6 +158,8 @@ impl World {
             sleeps: Mutex::default(),
             clock,
             entropy: AtomicU64::new(1),
+            damage: Mutex::default(),
+            damage_seen: AtomicU64::new(0),
             seed: script.seed,
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
@@ -184,6 +192,9 @@ impl World {
             intents: BTreeMap::new(),
             kinds: BTreeMap::new(),
             statuses: BTreeMap::new(),
+            granted: vec![],
+            damaged: false,
+            took_over: false,
             latency: 0,
             _files: files,
             _runtime: runtime,
@@ -561,7 +572,7 @@ impl World {
             self.at(at, Next::Look(id));
         }
         for (id, why, ours) in fatal {
-            if !ours {
+            if !ours && !self.damaged {
                 self.broken("R13", format!("node {id} stopped on a sound store: {why}"));
             }
             let down = self.dice().range(1, 3_000);
@@ -601,6 +612,7 @@ impl World {
             Action::Takeover { paused_ms, after_ms } => {
                 if let Some(node) = self.current.take() {
                     count(self, Fault::Takeover);
+                    self.took_over = true;
                     self.pause(node, paused_ms);
                     self.start_node();
                     self.at(self.now + paused_ms + after_ms, Next::Kill(node, 0));
@@ -617,16 +629,49 @@ impl World {
         self.healed_at = self.now;
         self.full = false;
         self.hub.faults.lock().on = false;
-        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
-        self.current = None;
-        for node in nodes {
-            self.kill(node, 0);
+        // A restart would also heal what a living node has forgotten: every other seed does without.
+        let sound = |living: &Living| !living.paused && living.ports.poisoned.lock().is_none();
+        let alone = self.nodes.len() == 1 && self.current.is_some_and(|node| sound(&self.nodes[&node]));
+        let keep = alone && self.script.seed.is_multiple_of(2) && !self.took_over;
+        if !keep {
+            let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
+            self.current = None;
+            for node in nodes {
+                self.kill(node, 0);
+            }
         }
         self.skew = self.skew.max(self.store_now() - EPOCH - self.now);
         self.tick();
         self.healed_store = self.store_now();
         self.start_node();
         self.at(self.now + 1_000, Next::Operate(60_000));
+    }
+
+    /// One thing happens, without the bounds of a seed. False when nothing is left.
+    pub(super) fn one_event(&mut self) -> bool {
+        let runtime = self._runtime.handle().clone();
+        let _inside = runtime.enter();
+        let Some(((at, _), next)) = self.heap.pop_first() else { return false };
+        self.now = self.now.max(at);
+        self.tick();
+        self.happen(next);
+        self.settle();
+        true
+    }
+
+    /// The process dies and starts; its first looks happen.
+    pub(super) fn restart_and_look(&mut self) {
+        if let Some(node) = self.current.take() {
+            self.kill(node, 0);
+        }
+        self.heap.clear();
+        self.start_node();
+        self.settle();
+    }
+
+    /// The code the present node stopped with.
+    pub(super) fn stopped_with(&self) -> Option<&'static str> {
+        self.nodes.get(&self.current?)?.node.fatal().map(|why| why.code())
     }
 
     /// Actions of the script that are still to come.

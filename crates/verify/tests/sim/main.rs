@@ -1,11 +1,20 @@
 //! The simulator's seeds.
 //!
-//! `SEMEL_SEEDS` and `SEMEL_SEED_FROM` say which to run (300 from 0), `SEMEL_SEED` runs one alone
+//! `SEMEL_SEEDS` and `SEMEL_SEED_FROM` say which to run (3,000 from 0), `SEMEL_SEED` runs one alone
 //! and prints its timeline. The last line of the output is a summary that a program can read.
 
+#[cfg(feature = "planted")]
+mod planted;
+
+use semel_core::admission::Decision;
+use semel_core::run::Status;
 use semel_verify::sim::faults::Fault;
+use semel_verify::sim::flows::Class;
 use semel_verify::sim::plan::Script;
+use semel_verify::sim::points;
 use semel_verify::sim::report::{self, Totals};
+use semel_verify::sim::scenarios;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,7 +66,7 @@ fn seeds_that_once_failed() {
 #[test]
 fn seeds() {
     let from = number("SEMEL_SEED_FROM").unwrap_or(0);
-    let count = number("SEMEL_SEEDS").unwrap_or(300);
+    let count = number("SEMEL_SEEDS").unwrap_or(3_000);
     let totals = batch(&(from..from + count).collect::<Vec<u64>>());
     println!("{}", totals.line());
     if count >= 3_000 {
@@ -68,15 +77,73 @@ fn seeds() {
 /// A batch that did not meet everything proves little.
 fn covers(totals: &Totals) {
     let mut missing = Vec::new();
-    for fault in Fault::ALL {
-        let fired = totals.faults.get(fault.word()).copied().unwrap_or(0);
-        if fired < 100 {
-            missing.push(format!("fault {} fired {fired} times", fault.word()));
+    let mut want = |what: &str, names: &[&str], found: &BTreeMap<String, u64>, least: u64| {
+        for name in names {
+            let count: u64 = found.iter().filter(|(n, _)| n.split(' ').next() == Some(name)).map(|(_, c)| c).sum();
+            if count < least {
+                missing.push(format!("{what} {name}: {count} times, at least {least} wanted"));
+            }
         }
-    }
+    };
+    let faults: Vec<&str> = Fault::ALL.iter().map(|fault| fault.word()).collect();
+    want("fault", &faults, &totals.faults, 100);
+    want("class", &Class::ALL.map(Class::word), &totals.classes, 100);
+    want("decision", &Decision::ALL.map(Decision::word), &totals.decisions, 20);
+    want("status", &Status::ALL.map(Status::word), &totals.statuses, 20);
+    let knowns = ["Absent", "Expired", "Pending", "Live", "Held", "Done", "Failed", "Cancelled", "Erased"];
+    want("prior", &knowns, &totals.knowns, 10);
+    want("construct", CONSTRUCTS, &totals.constructs, 100);
+    want("event", EVENTS, &totals.journal, 20);
     assert_eq!(missing, Vec::<String>::new());
-    println!("{totals:#?}");
 }
+
+const CONSTRUCTS: &[&str] = &[
+    "log",
+    "return",
+    "labels",
+    "fail",
+    "http",
+    "sleep",
+    "kv_set",
+    "kv_get",
+    "kv_delete",
+    "sequential",
+    "parallel",
+    "if",
+    "switch",
+    "for_each",
+    "subflow",
+];
+/// Every event of a journal that a driver writes.
+const EVENTS: &[&str] = &[
+    "Delivered",
+    "Started",
+    "StepStarted",
+    "Branched",
+    "LoopStarted",
+    "GroupStage",
+    "TimerSet",
+    "TimerCleared",
+    "TimerFired",
+    "Intent",
+    "SendLost",
+    "AttemptFailed",
+    "OpRequested",
+    "ChildRequested",
+    "ChildEnded",
+    "DoubtsBelow",
+    "DoubtRaised",
+    "Verdict",
+    "LabelsSet",
+    "StepEnded",
+    "Paused",
+    "Resumed",
+    "CancelRequested",
+    "Restarted",
+    "Replayed",
+    "Finishing",
+    "Ended",
+];
 
 #[test]
 fn one_seed() {
@@ -86,6 +153,32 @@ fn one_seed() {
     if !report.violations.is_empty() {
         panic!("{}", report::explain(&report));
     }
+}
+
+#[test]
+fn death_at_every_write_point_of_twelve_runs() {
+    let scripts = points::scripts();
+    assert_eq!(scripts.len(), 12);
+    let (mut points, mut deaths) = (0, 0);
+    for (name, script) in &scripts {
+        let swept = points::sweep(script);
+        assert!(swept.violations.is_empty(), "{name}: {:#?}", &swept.violations[..swept.violations.len().min(3)]);
+        assert!(swept.deaths * 10 >= swept.points * 9, "{name}: {} deaths at {} points", swept.deaths, swept.points);
+        (points, deaths) = (points + swept.points, deaths + swept.deaths);
+    }
+    println!("{{\"what\":\"points\",\"scripts\":12,\"points\":{points},\"deaths\":{deaths}}}");
+    assert!(points >= 800, "only {points} points");
+}
+
+#[test]
+fn a_damaged_row_stops_the_node() {
+    let mut told = 0;
+    for seed in 0..200 {
+        let Some(violations) = scenarios::damaged(seed) else { continue };
+        assert!(violations.is_empty(), "seed {seed}: {violations:?}");
+        told += 1;
+    }
+    assert!(told >= 100, "only {told} seeds met a damaged row");
 }
 
 #[test]

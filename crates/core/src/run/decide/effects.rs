@@ -2,6 +2,7 @@
 
 use super::{Machine, SENDS_MAX};
 use crate::ir::{EffectClass, OnDoubt};
+use crate::planted;
 use crate::run::event::{Action, By, Event, Failure, Payload, Performed, StepOutcome, TimerWhy};
 use crate::run::retry::delay_ms;
 use crate::run::state::{Sending, Step, Timer, Work, leaves_doubt};
@@ -34,7 +35,11 @@ impl Machine<'_> {
             attempt,
             send,
             class: sending.class,
-            out_key: sending.out_key,
+            out_key: if planted!(EffectKeyCountsSends) {
+                format!("{}-{send}", sending.out_key)
+            } else {
+                sending.out_key
+            },
             safe_until,
             timeout_ms: sending.timeout_ms,
             request,
@@ -58,7 +63,7 @@ impl Machine<'_> {
                 sending.safe_until.is_some_and(|until| self.now < until) || self.on_doubt(key) == OnDoubt::Repeat
             }
             EffectClass::Naked | EffectClass::Probed | EffectClass::Transactional => {
-                self.on_doubt(key) == OnDoubt::Repeat
+                self.on_doubt(key) == OnDoubt::Repeat || planted!(NakedRepeated)
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::Machine;
 use super::effects::Loss;
 use crate::ir::OnDoubt;
+use crate::planted;
 use crate::run::event::{Action, Event, Failure, StepOutcome, TimerWhy};
 use crate::run::state::{Phase, Sending, Work, leaves_doubt};
 use crate::run::step::StepKey;
@@ -27,6 +28,7 @@ impl Machine<'_> {
                     self.end_step(&key, StepOutcome::Cancelled, None, None);
                 }
                 Work::Op | Work::Child { run: None, .. } => self.act(Action::Op(key)),
+                Work::Sleeping { .. } if planted!(SecondTimer) => self.set_timer(&key, 1_000, TimerWhy::Sleep),
                 Work::Evaluating
                 | Work::Group(_)
                 | Work::Backoff { .. }

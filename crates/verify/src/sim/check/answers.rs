@@ -1,9 +1,10 @@
 //! What clients were told, against what is there.
 
 use super::super::model::{Model, spell};
+use super::super::plan::Wish;
 use super::Facts;
 use semel_core::admission::Decision;
-use semel_core::run::Status;
+use semel_core::run::{Event, Status};
 use semel_core::{Door, RunId};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,63 @@ pub fn check(facts: &mut Facts<'_>) {
     phantoms(facts);
     replays(facts);
     decisions(facts);
+    wishes(facts);
+    gathered(facts);
+}
+
+/// I18: the last payload of a quiet period is the one that runs; what is delivered arrives once.
+fn gathered(facts: &mut Facts<'_>) {
+    let (coalesced, delivered) = {
+        let model = facts.world.hub.model.lock();
+        (model.coalesced.clone(), model.delivered.clone())
+    };
+    for (run, payload) in coalesced.iter().filter(|(_, payload)| payload.contains('|')) {
+        let Some(inputs) = facts.runs.get(run).and_then(|s| s.inputs()) else { continue };
+        if spell(payload.split('|').next().unwrap_or_default(), &inputs) != *payload {
+            facts.broken("I18", format!("run {run} gathered {payload} last, and runs with {inputs}"));
+        }
+    }
+    let mut wrong = Vec::new();
+    for (run, stored) in &facts.runs {
+        let told = delivered.get(run).copied().unwrap_or(0);
+        let found = stored.entries.iter().filter(|e| matches!(e.event, Event::Delivered { .. })).count();
+        if found > told || (found < told && stored.row.status == Status::Completed) {
+            wrong.push(format!("{told} events were delivered to run {run}, it has {found}"));
+        }
+    }
+    for text in wrong {
+        facts.broken("I18", text);
+    }
+}
+
+/// R2 for people: what they were told is granted is in the journal.
+fn wishes(facts: &mut Facts<'_>) {
+    let mut granted: BTreeMap<(RunId, &'static str), usize> = BTreeMap::new();
+    for (run, wish) in &facts.world.granted {
+        let kind = match wish {
+            Wish::Cancel => "CancelRequested",
+            Wish::Pause => "Paused",
+            Wish::Resume => "Resumed",
+            Wish::Restart => "Restarted",
+            Wish::Replay(_) => "Replayed",
+            Wish::VerdictDone | Wish::VerdictRepeat | Wish::VerdictNewKey | Wish::VerdictFail => "Verdict",
+        };
+        *granted.entry((*run, kind)).or_insert(0) += 1;
+    }
+    let mut lost = Vec::new();
+    for ((run, kind), count) in granted {
+        let Some(stored) = facts.runs.get(&run) else { continue };
+        let name = |event: &Event| format!("{event:?}").split([' ', '{']).next() == Some(kind);
+        let found = stored.entries.iter().filter(|e| name(&e.event)).count();
+        // To cancel what is being cancelled is granted, and changes nothing.
+        let wanted = if kind == "CancelRequested" { 1 } else { count };
+        if found < wanted {
+            lost.push(format!("{count} times {kind} was granted for run {run}, its journal has it {found} times"));
+        }
+    }
+    for text in lost {
+        facts.broken("R2", text);
+    }
 }
 
 /// R2: a run that a client was told of is there, with that client's flow.
@@ -60,8 +118,17 @@ fn phantoms(facts: &mut Facts<'_>) {
         let Some(inputs) = stored.inputs() else { continue };
         let row = &stored.row;
         let payload = spell(&row.flow.to_string(), &inputs);
+        let ticked = |flow: &super::super::flows::Flow| {
+            Model::flow_name(flow) == row.flow.to_string() && flow.schedule.is_some()
+        };
         match row.door {
             Door::Schedule => {}
+            // A tick that coalesced into it.
+            _ if row.lane.is_some() && inputs["id"].as_str().is_some_and(|id| id.ends_with('Z')) => {
+                if !facts.world.script.flows.iter().any(ticked) && row.parent.is_none() {
+                    lost.push(format!("run {} has the inputs of a tick, and no schedule", row.id));
+                }
+            }
             Door::Subflow => {
                 let parent = row.parent.as_ref().and_then(|p| facts.runs.get(&p.run));
                 if let Some(theirs) = parent.and_then(|p| p.inputs())

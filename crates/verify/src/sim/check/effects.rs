@@ -64,6 +64,11 @@ pub fn check(facts: &mut Facts<'_>) {
         {
             wrong.push(("R7", format!("call {index} to {} carried key {key}, which no intent names", call.uri)));
         }
+        if !facts.world.script.flows.iter().any(|f| f.id == call.flow && f.task(&call.task).is_some())
+            && !call.task.starts_with('e')
+        {
+            wrong.push(("I7", format!("call {index} went to {:?}, which no flow names", call.uri)));
+        }
         if call.class != Class::Read && call.key.is_none() {
             wrong.push(("R7", format!("call {index} to {} carried no key", call.uri)));
         }

@@ -41,7 +41,9 @@ struct Walk<'a> {
     lists: BTreeMap<String, ListName>,
     counts: BTreeMap<String, u32>,
     stages: BTreeMap<String, Stage>,
-    timers: BTreeMap<u64, (Millis, TimerWhy)>,
+    timers: BTreeMap<u64, (Millis, TimerWhy, String)>,
+    /// How the sub-run of a step ended.
+    children: BTreeMap<String, EndStatus>,
     fired: BTreeSet<u64>,
     take: u32,
     ended: Option<EndStatus>,
@@ -69,6 +71,7 @@ pub fn check(journal: &Journal<'_>) -> Vec<Finding> {
         counts: BTreeMap::new(),
         stages: BTreeMap::new(),
         timers: BTreeMap::new(),
+        children: BTreeMap::new(),
         fired: BTreeSet::new(),
         take: 0,
         ended: None,
@@ -140,21 +143,27 @@ impl Walk<'_> {
             Event::Branched { step, list, .. } => self.branched(&step.0, list),
             Event::LoopStarted { step, count, items, .. } => self.looped(&step.0, *count, items),
             Event::GroupStage { step, stage } => self.staged(&step.0, *stage),
-            Event::TimerSet { timer, due, why, .. } => {
+            Event::ChildEnded { step, status, .. } => {
+                self.children.insert(step.0.clone(), *status);
+            }
+            Event::TimerSet { timer, due, why, step } => {
                 if *why != TimerWhy::Quiet && self.timers.contains_key(timer) {
                     self.broken("R8", format!("timer {timer} was set twice"));
                 }
-                self.timers.insert(*timer, (*due, *why));
+                self.timers.insert(*timer, (*due, *why, step.0.clone()));
                 self.timer_set(&entry.event, at);
             }
             Event::TimerCleared { timer } => {
                 self.timers.remove(timer);
             }
             Event::TimerFired { timer } => match self.timers.remove(timer) {
-                Some((due, _)) if due > at => {
+                Some((_, why, step)) if why != TimerWhy::FlowRetry && self.outcomes.contains_key(&step) => {
+                    self.broken("R8", format!("timer {timer} fired for step {step}, which had ended"));
+                }
+                Some((due, _, _)) if due > at => {
                     self.broken("R8", format!("timer {timer} fired {} ms early", due.since(at)));
                 }
-                Some((_, TimerWhy::Quiet)) => {}
+                Some((_, TimerWhy::Quiet, _)) => {}
                 Some(_) if !self.fired.insert(*timer) => self.broken("R8", format!("timer {timer} fired twice")),
                 Some(_) => {}
                 None => self.broken("R8", format!("timer {timer} fired and was not set")),
@@ -506,6 +515,17 @@ impl Walk<'_> {
                 }
             }
             _ => {}
+        }
+        if let (Kind::Subflow(sub), Some(status)) = (&task.kind, self.children.remove(step)) {
+            let right = match status {
+                EndStatus::Completed => outcome == StepOutcome::Success,
+                _ if self.cancelling => outcome == StepOutcome::Cancelled,
+                _ if sub.transmit => outcome == StepOutcome::Failed,
+                _ => outcome == StepOutcome::Warning,
+            };
+            if !right {
+                self.broken("R10", format!("the sub-run of {step} ended {status:?}, the step {outcome:?}"));
+            }
         }
         // Before it gives up it uses every attempt it has.
         if outcome == StepOutcome::Failed

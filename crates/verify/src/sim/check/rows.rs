@@ -141,6 +141,22 @@ fn children(facts: &mut Facts<'_>) {
                 wrong.push(("I13", format!("sub-run {} has another root than its parent", child.row.id)));
             }
         }
+        // I12: who cancels a run cancels what it waits for.
+        let asked = |s: &super::Stored| {
+            s.entries.iter().find(|e| matches!(e.event, Event::CancelRequested { .. })).map(|e| e.at.0)
+        };
+        if let Some(at) = asked(stored).filter(|_| stored.row.generation == 1 && stored.row.status == Status::Cancelled)
+        {
+            for child in facts.runs.values() {
+                let own = child.row.parent.as_ref().is_some_and(|p| p.run == *run && p.waits);
+                let late = child.row.ended_at.is_some_and(|end| end.0 > at + 120_000) && child.row.created_at.0 < at;
+                if own && late && child.row.generation == 1 && asked(child).is_none() {
+                    let text =
+                        format!("run {run} was cancelled, and its sub-run {} was never asked to stop", child.row.id);
+                    wrong.push(("I12", text));
+                }
+            }
+        }
         let again = stored.entries.iter().any(|e| matches!(e.event, Event::Replayed { .. } | Event::Restarted { .. }));
         for (step, runs) in started.iter().filter(|(_, runs)| runs.len() > 1 && !again) {
             wrong.push(("R1", format!("step {step} of run {run} started the sub-runs {runs:?}")));
@@ -237,7 +253,30 @@ fn schedules(facts: &mut Facts<'_>) {
     for text in wrong {
         facts.broken("I22", text);
     }
-    let _ = ticks;
+    for ((workspace, name), keys) in ticks {
+        let flow = facts.world.script.flows.iter().find(|f| format!("{}:{}", f.namespace, f.id) == name);
+        let Some(schedule) = flow.and_then(|f| f.schedule.clone()).filter(|s| s.recover == "ALL") else { continue };
+        // A push begins the schedule anew.
+        if facts.world.pushed.keys().filter(|(w, f, _)| *w == workspace && *f == name).count() > 1 {
+            continue;
+        }
+        let mut minutes: Vec<i64> = keys.iter().filter_map(|key| minute(key.strip_prefix("tick ")?)).collect();
+        minutes.sort_unstable();
+        minutes.dedup();
+        if let Some(gap) = minutes.windows(2).find(|w| w[1] - w[0] != i64::from(schedule.minutes)) {
+            let text = format!("schedule of {name}: nothing between minutes {} and {}", gap[0], gap[1]);
+            facts.broken("I22", text);
+        }
+    }
+}
+
+/// Minutes since 1970 of `2023-11-14T22:15:00.000Z`.
+fn minute(date: &str) -> Option<i64> {
+    let part = |from: usize, to: usize| date.get(from..to)?.parse::<i64>().ok();
+    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 719_469;
+    Some((days * 24 + part(11, 13)?) * 60 + part(14, 16)?)
 }
 
 /// I21: nothing of an erased run's payload is left.
