@@ -103,13 +103,17 @@ pub fn run(script: Script, keep_log: bool) -> Report {
     }
     let violations = world.hub.model.lock().violations.clone();
     let totals = totals(&world, violations.len());
+    let (faults, occasions) = {
+        let faults = world.hub.faults.lock();
+        (faults.fired.clone(), faults.seen.clone())
+    };
     Report {
         violations,
         hash: world.hash,
         events: world.events,
         log: std::mem::take(&mut world.log),
-        faults: world.hub.faults.lock().fired.clone(),
-        occasions: world.hub.faults.lock().seen.clone(),
+        faults,
+        occasions,
         totals,
         script: world.script,
     }

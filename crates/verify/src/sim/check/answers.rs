@@ -130,7 +130,9 @@ fn phantoms(facts: &mut Facts<'_>) {
                 }
             }
             Door::Subflow => {
-                let parent = row.parent.as_ref().and_then(|p| facts.runs.get(&p.run));
+                // Unless a later event of its quiet period replaced them.
+                let replaced = stored.entries.iter().any(|e| matches!(e.event, Event::InputsReplaced { .. }));
+                let parent = row.parent.as_ref().filter(|_| !replaced).and_then(|p| facts.runs.get(&p.run));
                 if let Some(theirs) = parent.and_then(|p| p.inputs())
                     && spell("", &theirs) != spell("", &inputs)
                 {
