@@ -233,12 +233,12 @@ impl Shell {
 }
 
 fn submit(store: &Arc<dyn Store>, sender: &Sender<Message>, no: u64, commit: Box<RunCommit>) {
-    let (run, sender) = (commit.run, sender.clone());
+    let (workspace, run, sender) = (commit.workspace.clone(), commit.run, sender.clone());
     store.submit(
         Work::Commit(commit),
         Box::new(move |answer| {
             // The driver is gone only when the process stops.
-            let _ = sender.send(Message::Happened(Happened::Committed { run, no, answer }));
+            let _ = sender.send(Message::Happened(Happened::Committed { workspace, run, no, answer }));
         }),
     );
 }

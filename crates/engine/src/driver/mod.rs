@@ -67,6 +67,7 @@ pub enum Happened {
     },
     /// The answer to the commit of this number.
     Committed {
+        workspace: WorkspaceId,
         run: RunId,
         no: u64,
         answer: Result<Done, StoreError>,
@@ -224,7 +225,7 @@ impl Driver {
             Happened::Recover { workspace, run } => self.recover(&workspace, run, now),
             Happened::Fenced(run) => self.fenced(run),
             Happened::Timer { workspace, run, timer } => self.timer(&workspace, run, timer, now),
-            Happened::Committed { run, no, answer } => self.committed(run, no, answer, now),
+            Happened::Committed { workspace, run, no, answer } => self.committed(&workspace, run, no, answer, now),
             Happened::Performed { run, step, send, outcome } => self.performed(run, step, send, outcome, now),
             Happened::Control { workspace, run, control, by, ticket } => {
                 self.control(&workspace, run, control, by, ticket, now)

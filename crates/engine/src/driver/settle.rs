@@ -6,15 +6,25 @@ use crate::api::{ControlError, RunChange};
 use crate::masking::Mask;
 use semel_core::planted;
 use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work};
-use semel_core::{Millis, RunId};
+use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
-use semel_store::{Done, Refusal, RunCommit, Settle, StoreError};
+use semel_store::{CommitResult, Done, Refusal, RunCommit, Settle, StoreError};
 use semel_tasks::Request;
 use serde_json::Value as Json;
 use std::cell::RefCell;
 
 impl Driver {
-    pub(super) fn committed(&mut self, run: RunId, no: u64, answer: Result<Done, StoreError>, now: Millis) {
+    pub(super) fn committed(
+        &mut self,
+        workspace: &WorkspaceId,
+        run: RunId,
+        no: u64,
+        answer: Result<Done, StoreError>,
+        now: Millis,
+    ) {
+        if let Ok(Done::Committed(result)) = &answer {
+            self.tell_others(workspace, result);
+        }
         let Some(mut active) = self.runs.remove(&run) else { return };
         let Some((_, commit)) = active.committing.take_if(|(waiting, _)| *waiting == no) else {
             // The answer to a commit of a state that was dropped.
@@ -106,7 +116,7 @@ impl Driver {
     }
 
     /// The commit is durable: what it promised may happen.
-    fn settled(&mut self, active: &mut Active, commit: &RunCommit, result: semel_store::CommitResult, now: Millis) {
+    fn settled(&mut self, active: &mut Active, commit: &RunCommit, result: CommitResult, now: Millis) {
         let pending = std::mem::take(&mut active.committed);
         active.version = result.version;
         for seq in &commit.inbox_consumed {
@@ -135,19 +145,24 @@ impl Driver {
                 status: commit.head.status,
             }));
         }
+    }
+
+    /// What a durable commit means for other runs. It holds even if the run itself was replaced before its driver heard
+    /// of the commit.
+    fn tell_others(&mut self, workspace: &WorkspaceId, result: &CommitResult) {
         if let Some(due) = result.timer_due {
             self.out.push(Out::TimerAt(due));
         }
-        for fenced in result.fenced {
-            self.out.push(Out::Fenced(fenced));
+        for fenced in &result.fenced {
+            self.out.push(Out::Fenced(*fenced));
         }
         for child in result.admitted.iter().filter(|a| a.created) {
             if let Some(row) = child.run.as_ref().filter(|r| r.active) {
                 self.out.push(Out::Wake { workspace: row.workspace.clone(), run: row.id });
             }
         }
-        for run in result.wake {
-            self.out.push(Out::Wake { workspace: active.workspace.clone(), run });
+        for run in &result.wake {
+            self.out.push(Out::Wake { workspace: workspace.clone(), run: *run });
         }
     }
 

@@ -363,3 +363,23 @@ tasks:
     world.run_down();
     assert_eq!(world.status(run), Status::Completed);
 }
+
+/// A commit replaces another run and starts a third; before its driver hears of that, the run itself is replaced.
+#[test]
+fn what_a_commit_means_for_others_is_told_even_if_its_run_is_gone() {
+    let mut world = World::new();
+    sleeper(&world, "victim", "lane: {busy: replace},");
+    caller(&world, "parent", "victim", "lane: {busy: replace},");
+    let victim = world.admit("victim", Some("v"), json!({})).run.unwrap().id;
+    world.drain();
+    let parent = world.admit("parent", Some("a"), json!({})).run.unwrap().id;
+    // Its commit is durable, and the answer still on its way.
+    world.step(1);
+    assert_eq!(world.status(victim), Status::Cancelled);
+    world.admit("parent", Some("b"), json!({}));
+    assert_eq!(world.status(parent), Status::Cancelled);
+    world.reverse();
+    world.run_down();
+    assert!(world.runs().iter().all(|run| run.status.is_ended()));
+    assert_eq!(world.driver.in_memory(), 0, "nobody drives a run that was replaced");
+}

@@ -248,14 +248,14 @@ impl World {
                 if self.dies(Death::BeforeCommit) {
                     return true;
                 }
-                let run = commit.run;
+                let (workspace, run) = (commit.workspace.clone(), commit.run);
                 let answer = self.store.call(Work::Commit(commit));
                 self.checked();
                 if self.dies(Death::AfterCommit) {
                     return true;
                 }
                 self.boundary += 1;
-                self.queue.push_back(Happened::Committed { run, no, answer });
+                self.queue.push_back(Happened::Committed { workspace, run, no, answer });
             }
             Out::Perform { run, step, send, request } => {
                 if self.dies(Death::BeforeEffect) {

@@ -15,6 +15,8 @@ struct Effect {
     unknown: bool,
     /// A person asked for another send since.
     allowed: bool,
+    /// A person said that it did not happen; to have the run go on is then to ask for another send.
+    called_failed: bool,
     new_key: bool,
 }
 
@@ -41,6 +43,9 @@ impl Ledger {
                 self.open.remove(step);
             }
             Event::Replayed { .. } => self.open.clear(),
+            Event::Restarted { .. } => {
+                self.effects.values_mut().filter(|e| e.called_failed).for_each(|effect| effect.allowed = true);
+            }
             Event::Intent { .. } => self.intent(run, event, state, flow, out),
             Event::SendLost { step, .. } => self.of(step, |effect| effect.unknown = true),
             Event::AttemptFailed { step, doubt, .. } => self.of(step, |effect| {
@@ -53,7 +58,7 @@ impl Ledger {
             }),
             Event::Verdict { step, verdict, .. } => self.of(step, |effect| match verdict {
                 VerdictKind::Done => effect.row.state = EffectState::Done,
-                VerdictKind::Fail => effect.row.state = EffectState::FailedClean,
+                VerdictKind::Fail => (effect.row.state, effect.called_failed) = (EffectState::FailedClean, true),
                 VerdictKind::Repeat => effect.allowed = true,
                 VerdictKind::RepeatNewKey => (effect.allowed, effect.new_key) = (true, true),
             }),
@@ -100,7 +105,7 @@ impl Ledger {
             before.next_send(&row, flow, out);
         }
         self.open.insert(step.clone(), id);
-        self.effects.insert(id, Effect { row, unknown: true, allowed: false, new_key: false });
+        self.effects.insert(id, Effect { row, unknown: true, allowed: false, called_failed: false, new_key: false });
     }
 
     /// The rows the table must hold, by step id. The instant is not compared.

@@ -115,6 +115,8 @@ macro_rules! conformance_cases {
             removal::an_erased_key_is_still_known,
             removal::a_sweep_forgets_claims_after_the_tombstone,
             removal::a_sweep_leaves_what_is_for_ever,
+            removal::a_twin_logged_after_the_erasure_names_nothing,
+            removal::an_erasure_fences_who_has_the_values,
             removal::a_sweep_is_bounded,
             removal::a_sweep_drops_old_decisions,
             removal::a_sweep_drops_old_history,

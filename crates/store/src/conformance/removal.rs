@@ -126,6 +126,24 @@ pub fn an_erased_key_is_still_known(b: &Bench) {
     assert_eq!((twin.decision, twin.reason), (Decision::Reject, Reason::Erased));
 }
 
+/// It was decided on a snapshot before the erasure, and its row comes after it.
+pub fn a_twin_logged_after_the_erasure_names_nothing(b: &Bench) {
+    let run = b.ended("secret-key", EndStatus::Completed);
+    let (_, row) = b.store.peek(&b.keyed("secret-key")).unwrap().expect("a replay is decided on a snapshot");
+    assert_eq!(row.key.as_deref(), Some("secret-key"));
+    erase(b, run);
+    b.call(Work::LogDecision(Box::new(row)));
+    assert!(!b.store.dump().unwrap().to_string().contains("secret-key"));
+}
+
+/// A driver that has the run in memory, for a person who wants it to go on, must find that it is another one now.
+pub fn an_erasure_fences_who_has_the_values(b: &Bench) {
+    let run = b.ended("a", EndStatus::Completed);
+    let stale = b.step(run);
+    erase(b, run);
+    assert!(b.store.call(Work::Commit(Box::new(stale))).is_err());
+}
+
 pub fn a_sweep_forgets_claims_after_the_tombstone(b: &Bench) {
     b.ended("a", EndStatus::Completed);
     let live = b.start(b.keyed("live"));

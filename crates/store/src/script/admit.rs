@@ -170,6 +170,21 @@ pub fn admit_with(tx: &mut dyn Tx, request: &AdmitRequest, first: Option<&RunCom
     Ok(answer)
 }
 
+/// Writes the row of a decision that was taken on a snapshot. The event may have been erased since, and what names it
+/// must not come back.
+pub(super) fn log_decision(tx: &mut dyn Tx, row: &DecisionRow) -> Result<Done> {
+    let erased = match row.run.filter(|_| row.key.is_some()) {
+        Some(run) => tx.run(&row.workspace, run)?.is_some_and(|run| run.erased),
+        None => false,
+    };
+    if erased {
+        tx.append_decision(&DecisionRow { key: None, ..row.clone() })?;
+    } else {
+        tx.append_decision(row)?;
+    }
+    Ok(Done::Unit)
+}
+
 /// The head that a run which gets its slot begins with, before anyone asked.
 pub fn head_of(request: &AdmitRequest, now: Millis) -> RunRow {
     RunRow { version: 1, ..new_row(request, None, 1, Birth::Run, now) }

@@ -171,6 +171,8 @@ pub(super) fn erase_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> 
     tx.put_labels(workspace, id, &[])?;
     run.erased = true;
     run.key = None;
+    // Whoever still has the values in memory must not write them again.
+    run.epoch += 1;
     tx.update_run(&run)?;
     Ok(Done::Unit)
 }

@@ -24,7 +24,7 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::Admit(request) => Ok(Done::Admitted(Box::new(admit(tx, request)?))),
         Work::AdmitAndRun(both) => Ok(Done::Admitted(Box::new(admit::admit_with(tx, &both.0, Some(&both.1))?))),
         Work::Commit(commit) => commit::commit(tx, commit),
-        Work::LogDecision(row) => tx.append_decision(row).map(|_| Done::Unit),
+        Work::LogDecision(row) => admit::log_decision(tx, row),
         Work::PutFlow { row, schedules } => manage::put_flow(tx, row, schedules),
         Work::AdvanceSchedule(row) => tx.update_schedule(row).map(|()| Done::Unit),
         Work::KvSet { workspace, namespace, key, value, kv_type, overwrite, ttl_ms } => {

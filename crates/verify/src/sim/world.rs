@@ -28,7 +28,7 @@ use std::task::{Context, Poll, Wake, Waker};
 pub const EPOCH: i64 = 1_700_000_000_000;
 /// Events before the world heals, and after it.
 const SAFETY_EVENTS: u64 = 2_000;
-const LIVENESS_EVENTS: u64 = 12_000;
+const LIVENESS_EVENTS: u64 = 60_000;
 /// Virtual time in which everything must have come to rest.
 const LIVENESS_MS: i64 = 400 * 86_400_000;
 
@@ -221,6 +221,8 @@ impl World {
             }
         }
         self.heap.clear();
+        // Their looks went with the rest.
+        self.nodes.values_mut().for_each(|living| living.look_at = i64::MAX);
         self.hub.faults.lock().on = true;
         for index in 0..self.script.actions.len() {
             let at = self.script.actions[index].0;

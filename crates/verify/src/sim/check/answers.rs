@@ -118,9 +118,8 @@ fn phantoms(facts: &mut Facts<'_>) {
         let Some(inputs) = stored.inputs() else { continue };
         let row = &stored.row;
         let payload = spell(&row.flow.to_string(), &inputs);
-        let ticked = |flow: &super::super::flows::Flow| {
-            Model::flow_name(flow) == row.flow.to_string() && flow.schedule.is_some()
-        };
+        // Its own flow's, or that of a flow whose sub-run coalesced into it.
+        let ticked = |flow: &super::super::flows::Flow| flow.schedule.is_some();
         match row.door {
             Door::Schedule => {}
             // A tick that coalesced into it.

@@ -199,6 +199,8 @@ impl Walk<'_> {
             }
             Event::Ended { status, .. } => {
                 self.timers.clear();
+                // What ended is not paused: to have it go on is to have it go on.
+                self.paused = false;
                 self.run_ended(*status);
             }
             _ => {}
