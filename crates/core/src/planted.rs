@@ -50,7 +50,7 @@ mod switch {
         /// A twin is answered with another run than its event's.
         TwinNamesAnotherRun by "R1" "R2";
         /// A write whose guard failed is written again on top of what is there.
-        GuardFailedWrittenAgain by "R1" "R5" "R7" "R8" "R10";
+        GuardFailedWrittenAgain by "R1" "R5" "R7" "R8" "R10" "I18";
         /// The outbound key says how often it was sent.
         EffectKeyCountsSends by "R7";
         /// The items of a loop share one outbound key.
@@ -58,7 +58,7 @@ mod switch {
         /// The sweep takes claims while their senders may still retry.
         ClaimsSweptEarly by "R1" "I6" "I14";
         /// A commit removes messages that it did not act on.
-        MessagesRemovedUnread by "R11";
+        MessagesRemovedUnread by "R11" "I18";
         /// After a crash a naked effect is sent again.
         NakedRepeated by "R7";
         /// The request leaves before its intent is durable.
