@@ -154,7 +154,11 @@ fn tell_watchers(tx: &mut dyn Tx, run: &RunRow, message: &Inbox) -> Result<Vec<R
         if run.open_doubts == 0 {
             lanes::leave(tx, &run.workspace, watch, *watcher)?;
         }
-        notify(tx, &run.workspace, *watcher, message)?;
+        // One that was replaced ended with its steps open: nothing happens to them any more.
+        let over = |row: RunRow| row.status.is_ended() && row.open_doubts == 0;
+        if run.open_doubts > 0 || !tx.run(&run.workspace, *watcher)?.is_some_and(over) {
+            notify(tx, &run.workspace, *watcher, message)?;
+        }
     }
     Ok(watchers)
 }

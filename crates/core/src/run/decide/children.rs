@@ -28,8 +28,7 @@ impl Machine<'_> {
             .filter(|(_, step)| matches!(step.work, Work::Child { run: Some(child), .. } if child == run))
             .map(|(key, _)| key.clone())
             .collect();
-        // A run that was replaced ended with its steps open: nothing happens to them any more.
-        if waiting.is_empty() || self.state.is_ended() {
+        if waiting.is_empty() {
             return self.doubts_below(run, doubts);
         }
         for key in waiting {
