@@ -8,7 +8,7 @@ use semel_core::planted;
 use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
-use semel_store::{CommitResult, Done, Refusal, RunCommit, Settle, StoreError};
+use semel_store::{AdmitResult, CommitResult, Done, Refusal, RunCommit, Settle, StoreError};
 use semel_tasks::Request;
 use serde_json::Value as Json;
 use std::cell::RefCell;
@@ -156,10 +156,8 @@ impl Driver {
         for fenced in &result.fenced {
             self.out.push(Out::Fenced(*fenced));
         }
-        for child in result.admitted.iter().filter(|a| a.created) {
-            if let Some(row) = child.run.as_ref().filter(|r| r.active) {
-                self.out.push(Out::Wake { workspace: row.workspace.clone(), run: row.id });
-            }
+        for row in result.admitted.iter().filter_map(AdmitResult::born) {
+            self.out.push(Out::Wake { workspace: row.workspace.clone(), run: row.id });
         }
         for run in &result.wake {
             self.out.push(Out::Wake { workspace: workspace.clone(), run: *run });
