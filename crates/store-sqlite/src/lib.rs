@@ -18,6 +18,7 @@ mod codec;
 pub mod directory;
 mod dump;
 mod inspect;
+mod known;
 mod names;
 mod open;
 mod reads;
@@ -59,6 +60,7 @@ impl SqliteStore {
             clock: Clock::new(options.clock.clone(), mark),
             health: Health::default(),
             names: names::Names::default(),
+            known: known::Known::default(),
             checkpoints: checkpoint::Signal::new(options.checkpoint_pages),
             gate: Mutex::new(()),
             _lock: lock,
@@ -118,7 +120,21 @@ impl Store for SqliteStore {
 
     fn peek(&self, request: &AdmitRequest) -> Result<Option<(AdmitResult, DecisionRow)>> {
         let now = self.now();
-        self.on_snapshot(|cx| script::peek(&mut SqlTx::read_only(cx, now), request))
+        let known = &self.shared.known;
+        if let Some(found) = known.peek(request, now)? {
+            return Ok(found);
+        }
+        let since = request.key.as_ref().map(|key| (key.hash, known.since(key.hash)));
+        self.on_snapshot(|cx| {
+            let mut tx = SqlTx::read_only(cx, now);
+            let found = script::peek(&mut tx, request)?;
+            if let (Some((hash, since)), Some((claim, run))) = (since, tx.into_pair())
+                && claim.hash == hash
+            {
+                known.put(since, claim, run);
+            }
+            Ok(found)
+        })
     }
 
     fn now(&self) -> Millis {

@@ -7,8 +7,8 @@ use crate::classify::damaged;
 use crate::codec::json;
 use parking_lot::RwLock;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row};
-use semel_core::WorkspaceId;
 use semel_core::admission::Policy;
+use semel_core::{Hash16, WorkspaceId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,6 +55,8 @@ pub struct Cx<'a> {
     policies: RefCell<Vec<(Policy, i64)>>,
     /// Statements met so far, by where their text is: finding one costs no hash of the text.
     statements: RefCell<Vec<(*const u8, CachedStatement<'a>)>>,
+    /// Claims that the transaction changes, or the heads of whose runs it does.
+    touched: RefCell<Vec<Hash16>>,
 }
 
 impl<'a> Cx<'a> {
@@ -65,7 +67,16 @@ impl<'a> Cx<'a> {
             fresh: RefCell::default(),
             policies: RefCell::default(),
             statements: RefCell::default(),
+            touched: RefCell::default(),
         }
+    }
+
+    pub fn touch(&self, claim: Hash16) {
+        self.touched.borrow_mut().push(claim);
+    }
+
+    pub fn touched(&self) -> Vec<Hash16> {
+        self.touched.take()
     }
 
     pub fn mark(&self) -> usize {

@@ -41,12 +41,24 @@ impl Pool {
     pub fn read<T>(&self, names: &Names, read: impl FnOnce(&Cx) -> Result<T>) -> Result<T> {
         let lent = Lent { pool: self, connection: Some(self.take()) };
         let Some(connection) = &lent.connection else { return Err(StoreError::Closed) };
-        // Dropped at the end, which ends the snapshot.
-        let _snapshot = connection.unchecked_transaction().map_err(|e| classify(&e))?;
         let cx = Cx::new(connection, names);
+        cx.exec("BEGIN", []).map_err(|e| classify(&e))?;
+        let _ending = Ending(&cx);
         let found = read(&cx)?;
         cx.publish();
         Ok(found)
+    }
+}
+
+/// Ends the snapshot whatever happens.
+struct Ending<'a, 'c>(&'a Cx<'c>);
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        // Nothing was written; a connection that cannot even end a read says so at the next one.
+        if let Err(error) = self.0.exec("ROLLBACK", []) {
+            tracing::warn!("a snapshot did not end: {error}");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the writer, the checkpointer and the readers share.
 
+use crate::known::Known;
 use crate::names::Names;
 use parking_lot::{Condvar, Mutex};
 use semel_core::Millis;
@@ -226,6 +227,7 @@ pub struct Shared {
     pub clock: Clock,
     pub health: Health,
     pub names: Names,
+    pub known: Known,
     pub checkpoints: crate::checkpoint::Signal,
     /// Held by the writer for each batch, and by a checkpoint that must be alone.
     pub gate: Mutex<()>,

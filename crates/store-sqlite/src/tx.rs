@@ -75,13 +75,24 @@ impl<'a, 'c> SqlTx<'a, 'c> {
         self.wrote.get()
     }
 
+    /// The claim that was looked at last, and the head of its run.
+    pub fn into_pair(mut self) -> Option<(Claim, RunRow)> {
+        let (claim, run) = (self.claims.pop()?.now?, self.heads.pop()?.now);
+        (claim.run == run.id).then_some((claim, run))
+    }
+
     /// Writes what has changed and is kept back. Must be called at the end, and before a query over heads or claims.
     pub fn flush(&mut self) -> Result<()> {
         for at in 0..self.heads.len() {
             let head = &self.heads[at];
             match &head.stored {
                 Some(stored) if *stored == head.now => continue,
-                Some(stored) => self.write(|cx| runs::update(cx, head.num, stored, &head.now))?,
+                Some(stored) => {
+                    for claim in stored.claim.iter().chain(&head.now.claim) {
+                        self.cx.touch(*claim);
+                    }
+                    self.write(|cx| runs::update(cx, head.num, stored, &head.now))?;
+                }
                 None => self.write(|cx| runs::insert(cx, head.num, &head.now))?,
             }
             self.heads[at].stored = Some(self.heads[at].now.clone());
@@ -95,6 +106,9 @@ impl<'a, 'c> SqlTx<'a, 'c> {
             let Some(now) = &kept.now else { continue };
             let write =
                 |write: fn(&Cx, i64, &Claim) -> Sql<()>| self.write_in(&kept.workspace, |cx, ws| write(cx, ws, now));
+            if !matches!(&kept.stored, Stored::Present(old) if old == now) {
+                self.cx.touch(kept.hash);
+            }
             match &kept.stored {
                 Stored::Present(old) if old == now => continue,
                 Stored::Present(old) if claims::same_event(old, now) => write(claims::update)?,
@@ -174,11 +188,10 @@ fn read_only() -> StoreError {
     StoreError::Bug("a write inside a read".into())
 }
 
-impl Tx for SqlTx<'_, '_> {
+impl Look for SqlTx<'_, '_> {
     fn now(&self) -> Millis {
         self.now
     }
-
     fn claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Option<Claim>> {
         if let Some(at) = self.kept(workspace, hash) {
             return Ok(self.claims[at].now.clone());
@@ -187,6 +200,12 @@ impl Tx for SqlTx<'_, '_> {
         let at = self.keep(workspace, hash, found);
         Ok(self.claims[at].now.clone())
     }
+    fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
+        Ok(self.head(workspace, id)?.map(|at| self.heads[at].now.clone()))
+    }
+}
+
+impl Tx for SqlTx<'_, '_> {
     fn put_claim(&mut self, workspace: &WorkspaceId, claim: &Claim) -> Result<()> {
         if self.counters.is_none() {
             return Err(read_only());
@@ -199,6 +218,7 @@ impl Tx for SqlTx<'_, '_> {
         Ok(())
     }
     fn delete_claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<()> {
+        self.cx.touch(hash);
         self.write_in(workspace, |cx, ws| claims::delete(cx, ws, hash))?;
         match self.kept(workspace, hash) {
             Some(at) => (self.claims[at].stored, self.claims[at].now) = (Stored::Absent, None),
@@ -236,9 +256,6 @@ impl Tx for SqlTx<'_, '_> {
         self.write_in(workspace, |cx, ws| claims::leave_queue(cx, ws, hash, run))
     }
 
-    fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
-        Ok(self.head(workspace, id)?.map(|at| self.heads[at].now.clone()))
-    }
     fn is_new(&self, workspace: &WorkspaceId, id: RunId) -> bool {
         self.met(workspace, id).is_some_and(|at| self.heads[at].new)
     }
@@ -291,7 +308,8 @@ impl Tx for SqlTx<'_, '_> {
     }
     fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
         let Some(at) = self.head(workspace, id)? else { return Ok(()) };
-        let num = self.heads.swap_remove(at).num;
+        let Head { num, now, .. } = self.heads.swap_remove(at);
+        now.claim.iter().for_each(|claim| self.cx.touch(*claim));
         self.write_in(workspace, |cx, ws| {
             runs::delete(cx, ws, id, num)?;
             history::delete(cx, ws, id)

@@ -160,6 +160,7 @@ fn attempt(
             None => return Ok(None),
         }
     }
+    let _changing = shared.known.changing(&cx.touched());
     let end = if failpoint::committing(jobs.iter().map(|job| &job.work)) { "ROLLBACK" } else { "COMMIT" };
     finish(cx, shared.clock.now(), *counters, answers, end).map(Some)
 }

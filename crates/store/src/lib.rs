@@ -19,7 +19,7 @@ pub mod work;
 pub use error::StoreError;
 pub use reads::*;
 pub use rows::*;
-pub use tx::{Result, Tx};
+pub use tx::{Look, Result, Tx};
 pub use work::*;
 
 use semel_core::Millis;

@@ -12,12 +12,16 @@ use serde_json::Value as Json;
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Row primitives inside a transaction. `put_*` inserts or replaces by primary key.
-pub trait Tx {
+/// What a decision looks at.
+pub trait Look {
     /// The store's clock, read once per transaction; never goes back.
     fn now(&self) -> Millis;
-
     fn claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Option<Claim>>;
+    fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>>;
+}
+
+/// Row primitives inside a transaction. `put_*` inserts or replaces by primary key.
+pub trait Tx: Look {
     fn put_claim(&mut self, workspace: &WorkspaceId, claim: &Claim) -> Result<()>;
     fn delete_claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<()>;
     /// Ordered by hash.
@@ -33,7 +37,6 @@ pub trait Tx {
     /// Takes a run out of the line; false when it is not there.
     fn leave_queue(&mut self, workspace: &WorkspaceId, hash: Hash16, run: RunId) -> Result<bool>;
 
-    fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>>;
     /// True if this very transaction made the run, so that no other row can speak of it yet. A store that does not
     /// keep track says false, and is asked for the rows instead.
     fn is_new(&self, _workspace: &WorkspaceId, _id: RunId) -> bool {

@@ -3,7 +3,7 @@
 use super::tables::{RunKey, Tables, forget_at};
 use crate::error::StoreError;
 use crate::rows::*;
-use crate::tx::{Result, Tx};
+use crate::tx::{Look, Result, Tx};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
@@ -121,15 +121,19 @@ where
     items
 }
 
-impl Tx for MemoryTx<'_> {
+impl Look for MemoryTx<'_> {
     fn now(&self) -> Millis {
         self.now
     }
-
     fn claim(&mut self, workspace: &WorkspaceId, hash: Hash16) -> Result<Option<Claim>> {
         Ok(self.tables.claims.get(&(workspace.clone(), hash)).cloned())
     }
+    fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
+        Ok(self.tables.runs.get(&(workspace.clone(), id)).cloned())
+    }
+}
 
+impl Tx for MemoryTx<'_> {
     fn put_claim(&mut self, workspace: &WorkspaceId, claim: &Claim) -> Result<()> {
         self.put(|t| &mut t.claims, (workspace.clone(), claim.hash), claim.clone())
     }
@@ -166,10 +170,6 @@ impl Tx for MemoryTx<'_> {
         let Some((seq, _)) = found else { return Ok(false) };
         self.remove(|t| &mut t.queues, (workspace.clone(), hash, seq))?;
         Ok(true)
-    }
-
-    fn run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Option<RunRow>> {
-        Ok(self.tables.runs.get(&(workspace.clone(), id)).cloned())
     }
 
     fn insert_run(&mut self, row: &RunRow, values: &RunValues, labels: &[(String, String)]) -> Result<()> {

@@ -4,7 +4,7 @@ use super::commit::commit_new;
 use super::ending::{Fence, cancel_quiet, tree_state};
 use super::{lanes, restore};
 use crate::rows::*;
-use crate::tx::{Result, Tx};
+use crate::tx::{Look, Result, Tx};
 use crate::work::*;
 use semel_core::admission::*;
 use semel_core::planted;
@@ -27,7 +27,7 @@ struct Looked {
     same_payload: bool,
 }
 
-fn look(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<Looked> {
+fn look(tx: &mut dyn Look, request: &AdmitRequest) -> Result<Looked> {
     let Some(key) = &request.key else {
         return Ok(Looked {
             verdict: if request.policy.require_key {
@@ -49,7 +49,7 @@ fn look(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<Looked> {
     Ok(looked)
 }
 
-fn look_at(tx: &mut dyn Tx, request: &AdmitRequest, hash: Hash16) -> Result<Looked> {
+fn look_at(tx: &mut dyn Look, request: &AdmitRequest, hash: Hash16) -> Result<Looked> {
     let now = tx.now();
     let claim = tx.claim(&request.workspace, hash)?;
     let prior = claim.as_ref().map_or(Prior::Absent, |c| c.prior(now));
@@ -60,7 +60,7 @@ fn look_at(tx: &mut dyn Tx, request: &AdmitRequest, hash: Hash16) -> Result<Look
 }
 
 /// Takes the decision if it changes nothing but the log.
-pub fn peek(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<Option<(AdmitResult, DecisionRow)>> {
+pub fn peek(tx: &mut dyn Look, request: &AdmitRequest) -> Result<Option<(AdmitResult, DecisionRow)>> {
     let looked = look(tx, request)?;
     let (decision, reason) = match looked.verdict {
         EventVerdict::Attach(reason) => (Decision::Attach, reason),
@@ -78,7 +78,7 @@ pub fn peek(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<Option<(AdmitResu
     Ok(Some((result, row)))
 }
 
-fn named_run(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked) -> Result<Option<RunRow>> {
+fn named_run(tx: &mut dyn Look, request: &AdmitRequest, looked: &Looked) -> Result<Option<RunRow>> {
     match &looked.claim {
         Some(claim) if planted!(TwinNamesAnotherRun) => {
             Ok(tx.run(&request.workspace, claim.run)?.map(|run| RunRow { id: request.run, ..run }))
@@ -88,7 +88,7 @@ fn named_run(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked) -> Result
     }
 }
 
-fn result(tx: &dyn Tx, looked: &Looked, decision: Decision, reason: Reason, run: Option<RunRow>) -> AdmitResult {
+fn result(tx: &dyn Look, looked: &Looked, decision: Decision, reason: Reason, run: Option<RunRow>) -> AdmitResult {
     AdmitResult {
         decision,
         reason,
@@ -105,7 +105,7 @@ fn result(tx: &dyn Tx, looked: &Looked, decision: Decision, reason: Reason, run:
     }
 }
 
-fn decision_row(tx: &dyn Tx, request: &AdmitRequest, looked: &Looked, result: &AdmitResult) -> DecisionRow {
+fn decision_row(tx: &dyn Look, request: &AdmitRequest, looked: &Looked, result: &AdmitResult) -> DecisionRow {
     DecisionRow {
         seq: 0,
         workspace: request.workspace.clone(),
