@@ -8,40 +8,65 @@ use crate::codes::Code;
 use crate::problem::{Problem, ProblemCode};
 use crate::refusals::Refused;
 use crate::routes::{ANY_QUERY, ROUTES, Route, Takes};
+use crate::site::{Found, Params};
 use crate::state::AppState;
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt};
 use semel_core::{Millis, WorkspaceId};
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 use tracing::Instrument;
 
+tokio::task_local! {
+    static REQUEST: RequestId;
+}
+
+/// Names one request in its answer and in the log.
+#[derive(Clone, Copy)]
+pub struct RequestId(u64);
+
+impl RequestId {
+    /// That of the request under way, if one is.
+    pub fn current() -> Option<RequestId> {
+        REQUEST.try_with(|id| *id).ok()
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const WORKSPACE: HeaderName = HeaderName::from_static("x-semel-workspace");
 
-/// Left in the answer's extensions for the request log and the counters.
-#[derive(Clone, Copy)]
-struct MatchedRoute(&'static Route);
-
 /// Around everything: request id, panics, numbers, headers of every answer.
-pub async fn around(State(app): State<AppState>, request: Request, next: Next) -> Response {
+pub async fn around(app: &AppState, found: Found, request: Request) -> Response {
     let began = Instant::now();
-    let id = format!("{:016x}", rand::random::<u64>());
+    let id = RequestId(rand::random());
     let method = request.method().clone();
-    let span = tracing::info_span!("request", id = %id);
-    let mut response = match check_head(&request, app.limits().header_bytes_max) {
-        Ok(()) => unpanicked(next.run(request)).instrument(span).await,
-        Err(problem) => problem.into_response(),
+    let route = match &found {
+        Found::Route(route, _) => route.path,
+        Found::WrongMethod | Found::Nothing => "(none)",
     };
-    let route = response.extensions().get::<MatchedRoute>().map_or("(none)", |matched| matched.0.path);
+    let answering = async {
+        match check_head(&request, app.limits().header_bytes_max) {
+            Ok(()) => unpanicked(answer(app, found, request)).await,
+            Err(problem) => problem.into_response(),
+        }
+    };
+    // A span for each request costs more than most requests do, so it is made for those who debug.
+    let span = tracing::debug_span!("request", %id);
+    let mut response = REQUEST.scope(id, answering.instrument(span)).await;
     let status = response.status().as_u16();
     app.metrics().answered(route, status, began.elapsed());
     if let Some(ProblemCode(code)) = response.extensions().get() {
@@ -49,12 +74,23 @@ pub async fn around(State(app): State<AppState>, request: Request, next: Next) -
     }
     tracing::debug!(request_id = %id, %method, route, status, "answered");
     let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::from_str(&id) {
+    if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
         headers.insert(REQUEST_ID, value);
     }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+async fn answer(app: &AppState, found: Found, request: Request) -> Response {
+    match found {
+        Found::Route(route, params) => dispatch(app, route, params, request).await,
+        Found::WrongMethod => method_not_allowed(request.uri()).into_response(),
+        Found::Nothing => {
+            let detail = format!("nothing is at this path for {}; /openapi.json lists all paths", request.method());
+            Problem::new(Code::PathNotFound, detail).into_response()
+        }
+    }
 }
 
 /// The library stops reading a head that outgrows its buffer, and how far it reads depends on how the bytes come in;
@@ -78,16 +114,15 @@ async fn unpanicked(answering: impl Future<Output = Response>) -> Response {
 }
 
 /// A request that matched a row of the table.
-pub async fn dispatch(app: AppState, route: &'static Route, request: Request) -> Response {
+async fn dispatch(app: &AppState, route: &'static Route, params: Params, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let (path, version) = (parts.uri.path().to_owned(), parts.version);
-    let who = identify(&app, route, &parts.headers).await;
+    let (uri, version) = (parts.uri.clone(), parts.version);
+    let who = identify(app, route, &parts.headers).await;
     let workspace = who.as_ref().ok().and_then(|who| who.as_ref()).map(|who| who.workspace.clone());
-    let answer = admit_request(&app, route, parts, body, who).await;
-    let mut response = match answer {
+    match admit_request(app, route, params, parts, body, who).await {
         Ok(response) => response,
         Err(problem) => {
-            note_refusal(&app, route, workspace, &path, problem.code);
+            note_refusal(app, route, workspace, uri.path(), problem.code);
             let unread = matches!(problem.code, Code::BodyTooLarge | Code::BodyTimeout | Code::BodyUnreadable);
             let mut response = problem.into_response();
             if unread && version < Version::HTTP_2 {
@@ -97,20 +132,19 @@ pub async fn dispatch(app: AppState, route: &'static Route, request: Request) ->
             }
             response
         }
-    };
-    response.extensions_mut().insert(MatchedRoute(route));
-    response
+    }
 }
 
 async fn admit_request(
     app: &AppState,
     route: &'static Route,
-    mut parts: Parts,
+    params: Params,
+    parts: Parts,
     body: Body,
     who: Result<Option<Principal>, Problem>,
 ) -> Answer {
     if parts.method == Method::HEAD && route.door.is_some() {
-        // The router serves HEAD where GET is served, but looking must never start a run.
+        // HEAD is served where GET is served, but looking must never start a run.
         return Err(method_not_allowed(&parts.uri));
     }
     check_declared_length(&parts.headers, app.limits().body_bytes_max)?;
@@ -118,7 +152,7 @@ async fn admit_request(
         check_browser(&parts.headers)?;
     }
     let who = who?;
-    let params = path_params(&mut parts).await?;
+    let params = params.ok_or_else(|| Problem::new(Code::PathNotFound, "the path is not UTF-8"))?;
     let query = query(route, &parts.uri)?;
     let body = match route.takes {
         Takes::Nothing => Bytes::new(),
@@ -199,13 +233,10 @@ fn is_local_name(host: &str) -> bool {
         || name.to_ascii_lowercase().ends_with(".localhost")
 }
 
-async fn path_params(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
-    let params = RawPathParams::from_request_parts(parts, &()).await;
-    let params = params.map_err(|_| Problem::new(Code::PathNotFound, "the path is not UTF-8"))?;
-    Ok(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
-}
-
 fn query(route: &Route, uri: &Uri) -> Result<Query, Problem> {
+    if uri.query().is_none() {
+        return Ok(Query::default());
+    }
     let read = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
     let Ok(axum::extract::Query(pairs)) = read else {
         return Err(Problem::new(
@@ -251,15 +282,27 @@ async fn collect(body: Body, max: usize) -> Result<Bytes, Problem> {
         return Ok(Bytes::new());
     }
     let mut chunks = body.into_data_stream();
-    let mut all = BytesMut::new();
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|_| Problem::new(Code::BodyUnreadable, "the body broke off; nothing was stored"))?;
+    let mut next = async || match chunks.next().await {
+        None => Ok(None),
+        Some(Ok(chunk)) if chunk.len() > max => Err(too_large(max)),
+        Some(Ok(chunk)) => Ok(Some(chunk)),
+        Some(Err(_)) => Err(Problem::new(Code::BodyUnreadable, "the body broke off; nothing was stored")),
+    };
+    // Nearly every body comes in one piece, and is taken as it is.
+    let Some(first) = next().await? else { return Ok(Bytes::new()) };
+    let Some(second) = next().await? else { return Ok(first) };
+    let mut all = BytesMut::from(first);
+    let mut chunk = second;
+    loop {
         if all.len() + chunk.len() > max {
             return Err(too_large(max));
         }
         all.extend_from_slice(&chunk);
+        match next().await? {
+            Some(more) => chunk = more,
+            None => return Ok(all.freeze()),
+        }
     }
-    Ok(all.freeze())
 }
 
 fn note_refusal(app: &AppState, route: &Route, workspace: Option<WorkspaceId>, path: &str, code: Code) {
@@ -270,15 +313,6 @@ fn note_refusal(app: &AppState, route: &Route, workspace: Option<WorkspaceId>, p
     app.refusals().add(Refused { at, workspace, door, code, path: path.to_owned() });
 }
 
-pub async fn not_found(request: Request) -> Response {
-    let detail = format!("nothing is at this path for {}; /openapi.json lists all paths", request.method());
-    Problem::new(Code::PathNotFound, detail).into_response()
-}
-
-pub async fn wrong_method(uri: Uri) -> Response {
-    method_not_allowed(&uri).into_response()
-}
-
 /// Names the methods of the path. The path matched, so at least one row has it.
 fn method_not_allowed(uri: &Uri) -> Problem {
     let given: Vec<&str> = uri.path().split('/').collect();
@@ -286,7 +320,7 @@ fn method_not_allowed(uri: &Uri) -> Problem {
         let parts: Vec<&str> = pattern.split('/').collect();
         parts.len() == given.len() && parts.iter().zip(&given).all(|(part, text)| part.starts_with('{') || part == text)
     };
-    // As the router does: where several patterns match, the one with the fewest open parts has the path.
+    // As in the site: where several patterns match, the one with the fewest open parts has the path.
     let open_parts = |route: &&Route| route.path.matches('{').count();
     let found = ROUTES.iter().filter(|route| matches(route.path)).min_by_key(open_parts);
     let rows = ROUTES.iter().filter(|route| found.is_some_and(|found| found.path == route.path));

@@ -2,7 +2,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`routes`] | the whole URL map on one page, as data: router, authorisation and OpenAPI come from it |
+//! | [`routes`] | the whole URL map on one page, as data: authorisation and OpenAPI come from it |
+//! | [`site`] | that table as a service: the row of a request |
 //! | `dispatch` | what happens to every request before and after its handler |
 //! | [`auth`] | tokens, roles, who may use which route |
 //! | [`problem`], [`codes`], `refused` | refusals, their codes, and which error becomes which |
@@ -26,11 +27,12 @@ mod refusals;
 mod refused;
 pub mod routes;
 pub mod serve;
+pub mod site;
 mod state;
 mod view;
 
 pub use auth::{NewToken, Principal, Role, make_token, os_random};
 pub use problem::Problem;
-pub use routes::router;
-pub use serve::{serve, serve_router};
+pub use serve::serve;
+pub use site::Site;
 pub use state::{AppState, ServerConfig, TriggerScope};

@@ -5,6 +5,7 @@
 //! other people's data. They go to the log instead.
 
 use crate::codes::Code;
+use crate::dispatch::RequestId;
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -71,7 +72,10 @@ impl Problem {
 
     /// An error that is ours. The text is for the log only.
     pub fn internal(what: &str) -> Problem {
-        tracing::error!(what, "internal error");
+        match RequestId::current() {
+            Some(request) => tracing::error!(%request, what, "internal error"),
+            None => tracing::error!(what, "internal error"),
+        }
         Problem::new(
             Code::Internal,
             "something went wrong in the server; the log has the details under this request id",

@@ -1,19 +1,14 @@
 //! The whole URL map on one page.
 //!
-//! Each row is a route: the router, the check of roles, the known query parameters and
+//! Each row is a route: the site, the check of roles, the known query parameters and
 //! `/openapi.json` are all made from this table, so a route without a row, or a row without a
 //! role, cannot exist.
 
 use crate::auth::Access::{self, *};
 use crate::call::{Answer, Call};
-use crate::dispatch;
 use crate::doors::native::*;
 use crate::doors::{health, trigger, webhook};
 use crate::openapi;
-use crate::state::AppState;
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::routing::{MethodFilter, MethodRouter, on};
 use futures_util::future::BoxFuture;
 use semel_core::Door;
 use std::fmt;
@@ -35,15 +30,6 @@ impl Verb {
             Verb::Post => "POST",
             Verb::Put => "PUT",
             Verb::Delete => "DELETE",
-        }
-    }
-
-    fn filter(self) -> MethodFilter {
-        match self {
-            Verb::Get => MethodFilter::GET,
-            Verb::Post => MethodFilter::POST,
-            Verb::Put => MethodFilter::PUT,
-            Verb::Delete => MethodFilter::DELETE,
         }
     }
 }
@@ -196,21 +182,6 @@ pub static ROUTES: &[Route] = &[
     route(Get,    "/v1/workspaces",  MainAdmin, Nothing, PAGE, "Workspaces.", to!(workspaces::list)),
     route(Post,   "/v1/workspaces",  MainAdmin, Json,    NONE, "Make a workspace.", to!(workspaces::create)),
 ];
-
-/// The router of the whole table, ready to be served.
-pub fn router(app: AppState) -> Router {
-    let mut router = Router::new();
-    for route in ROUTES {
-        let serve = move |State(app): State<AppState>, request: Request| dispatch::dispatch(app, route, request);
-        let one: MethodRouter<AppState> = on(route.method.filter(), serve);
-        router = router.route(route.path, one);
-    }
-    router
-        .fallback(dispatch::not_found)
-        .method_not_allowed_fallback(dispatch::wrong_method)
-        .layer(axum::middleware::from_fn_with_state(app.clone(), dispatch::around))
-        .with_state(app)
-}
 
 #[cfg(test)]
 mod tests {

@@ -14,12 +14,10 @@
 
 use crate::codes::Code;
 use crate::problem::Problem;
-use crate::routes::router;
+use crate::site::Site;
 use crate::state::AppState;
-use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use prometheus_client::metrics::gauge::Gauge;
 use semel_core::limits::Limits;
 use std::sync::Arc;
@@ -42,17 +40,7 @@ const HEADER_BYTES_MIN: usize = 8 * 1024;
 
 /// Serves the whole route table until `shutdown` is cancelled and open requests have finished.
 pub async fn serve(listener: TcpListener, app: AppState, shutdown: CancellationToken) -> std::io::Result<()> {
-    let router = router(app.clone());
-    serve_router(listener, router, app, shutdown).await
-}
-
-/// As [`serve`], with a router that holds more than the table (the console).
-pub async fn serve_router(
-    listener: TcpListener,
-    router: Router,
-    app: AppState,
-    shutdown: CancellationToken,
-) -> std::io::Result<()> {
+    let site = Site::new(app.clone());
     let slots = Arc::new(Semaphore::new(app.config().limits.connections_max));
     let connections = TaskTracker::new();
     let cut = CancellationToken::new();
@@ -69,7 +57,7 @@ pub async fn serve_router(
         match slots.clone().try_acquire_owned() {
             Ok(slot) => {
                 let open = Open::new(&app, slot);
-                connections.spawn(connection(stream, router.clone(), app.clone(), cut.clone(), open));
+                connections.spawn(connection(stream, site.clone(), app.clone(), cut.clone(), open));
             }
             Err(_) => {
                 app.metrics().refused(Code::TooManyConnections);
@@ -108,15 +96,15 @@ impl Drop for Open {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, app: AppState, cut: CancellationToken, open: Open) {
+async fn connection(stream: TcpStream, site: Site, app: AppState, cut: CancellationToken, open: Open) {
     tokio::select! {
-        () = converse(stream, router, &app) => {}
+        () = converse(stream, site, &app) => {}
         () = cut.cancelled() => {}
     }
     drop(open);
 }
 
-async fn converse(stream: TcpStream, router: Router, app: &AppState) {
+async fn converse(stream: TcpStream, site: Site, app: &AppState) {
     let limits = app.config().limits.clone();
     // Small answers must not wait for the peer's acknowledgement of earlier ones.
     let _ = stream.set_nodelay(true);
@@ -129,7 +117,7 @@ async fn converse(stream: TcpStream, router: Router, app: &AppState) {
         () = app.stopping().cancelled() => return,
     };
     let builder = builder(&limits, http2);
-    let conversation = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let conversation = builder.serve_connection(TokioIo::new(stream), site);
     let mut conversation = std::pin::pin!(conversation);
     tokio::select! {
         // Errors here are the peer's: broken framing, time-outs, resets.

@@ -1,6 +1,5 @@
 //! A server in memory, whose effects happen when the test says so.
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use semel_core::limits::Limits;
@@ -9,7 +8,7 @@ use semel_engine::ports::{Clock, Entropy, Performer};
 use semel_engine::secrets::MasterKey;
 use semel_engine::system::SystemEntropy;
 use semel_engine::{Engine, Parts};
-use semel_server::{AppState, NewToken, Role, ServerConfig, make_token, os_random};
+use semel_server::{AppState, NewToken, Role, ServerConfig, Site, make_token, os_random};
 use semel_store::memory::MemoryStore;
 use semel_store::{Store, Work, WorkspaceRow};
 use semel_tasks::{Outcome, REGISTRY};
@@ -19,7 +18,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::watch;
-use tower::ServiceExt;
 
 /// 2026-01-01, moved by the test.
 pub struct Time(AtomicI64);
@@ -68,7 +66,7 @@ impl Performer for Gated {
 
 pub struct Server {
     pub app: AppState,
-    pub router: Router,
+    pub site: Site,
     pub engine: Arc<Engine>,
     pub store: Arc<dyn Store>,
     time: Arc<Time>,
@@ -140,7 +138,7 @@ impl Server {
             store.call(Work::PutWorkspace(row)).unwrap();
         }
         let app = AppState::new(engine.clone(), config);
-        Server { router: semel_server::router(app.clone()), app, engine, store, time, gate }
+        Server { site: Site::new(app.clone()), app, engine, store, time, gate }
     }
 
     /// Effects that begin from now on wait.
@@ -171,7 +169,7 @@ impl Server {
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        let response = self.site.answer(request).await;
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, 64 << 20).await.unwrap();
         let text = String::from_utf8(bytes.to_vec()).unwrap();

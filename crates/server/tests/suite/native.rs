@@ -4,7 +4,6 @@ use crate::harness::*;
 use axum::body::Body;
 use futures_util::StreamExt;
 use serde_json::{Value as Json, json};
-use tower::ServiceExt;
 
 #[tokio::test]
 async fn flows_are_pushed_listed_and_explained_when_wrong() {
@@ -302,12 +301,8 @@ async fn a_follower_sees_the_run_to_its_end() {
     server.push(CALL).await.expect(200);
     server.hold_effects();
     let id = server.trigger("call", None, json!({})).await.run_id();
-    let response = server
-        .router
-        .clone()
-        .oneshot(request("GET", &format!("/v1/runs/{id}/follow")).body(Body::empty()).unwrap())
-        .await
-        .unwrap();
+    let path = format!("/v1/runs/{id}/follow");
+    let response = server.site.answer(request("GET", &path).body(Body::empty()).unwrap()).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let mut stream = response.into_body().into_data_stream();
     let first = String::from_utf8(stream.next().await.unwrap().unwrap().to_vec()).unwrap();
@@ -330,7 +325,7 @@ async fn streams_are_limited_and_end_with_the_server() {
     server.hold_effects();
     let id = server.trigger("call", None, json!({})).await.run_id();
     let path = format!("/v1/runs/{id}/follow");
-    let response = server.router.clone().oneshot(request("GET", &path).body(Body::empty()).unwrap()).await.unwrap();
+    let response = server.site.answer(request("GET", &path).body(Body::empty()).unwrap()).await;
     server.get(&path).await.refused(429, "too_many_streams");
     assert!(server.get("/metrics").await.expect(200).text.contains("semel_event_streams 1"));
     server.app.stopping().cancel();

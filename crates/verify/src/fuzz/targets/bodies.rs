@@ -1,10 +1,9 @@
 //! Requests, as text: the request line, headers, an empty line, the body.
 //!
-//! They go through the real router with a store in memory. Whatever is sent, the answer is one that the API promises:
+//! They go through the real site with a store in memory. Whatever is sent, the answer is one that the API promises:
 //! never a defect of ours, always JSON in its documented shape, and a refusal says its code.
 
 use crate::fuzz::{Target, behaviour};
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use semel_core::limits::Limits;
@@ -13,7 +12,7 @@ use semel_engine::ports::{Clock, Entropy, Performer};
 use semel_engine::secrets::MasterKey;
 use semel_engine::{Engine, Parts};
 use semel_server::codes::Code;
-use semel_server::{AppState, ServerConfig};
+use semel_server::{AppState, ServerConfig, Site};
 use semel_store::memory::MemoryStore;
 use semel_store::{Store, Work, WorkspaceRow};
 use semel_tasks::{Outcome, REGISTRY};
@@ -24,7 +23,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tower::ServiceExt;
 
 const WORDS: &[&str] = &[
     "POST ",
@@ -117,7 +115,7 @@ const FLOWS: [&str; 3] = [
 
 struct Server {
     runtime: Runtime,
-    router: Router,
+    site: Site,
     engine: Arc<Engine>,
     served: u32,
 }
@@ -143,8 +141,8 @@ impl Server {
         let row = WorkspaceRow { id: WorkspaceId::default(), created_at: store.now() };
         store.call(Work::PutWorkspace(row)).expect("a workspace");
         let config = ServerConfig { dev: true, limits, ..ServerConfig::default() };
-        let router = semel_server::router(AppState::new(engine.clone(), config));
-        let mut server = Server { runtime, router, engine, served: 0 };
+        let site = Site::new(AppState::new(engine.clone(), config));
+        let mut server = Server { runtime, site, engine, served: 0 };
         for flow in FLOWS {
             let (status, _, body) =
                 server.ask(Request::put("/v1/workflows").body(Body::from(flow)).expect("a request"));
@@ -155,9 +153,9 @@ impl Server {
 
     fn ask(&mut self, request: Request<Body>) -> (u16, String, String) {
         self.served += 1;
-        let router = self.router.clone();
+        let site = self.site.clone();
         self.runtime.block_on(async move {
-            let answer = router.oneshot(request).await.expect("the router answers");
+            let answer = site.answer(request).await;
             let (parts, body) = answer.into_parts();
             let kind = parts.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
             let bytes = tokio::time::timeout(Duration::from_secs(30), to_bytes(body, 64 << 20)).await;
