@@ -15,7 +15,7 @@ use semel_core::limits::Limits;
 use semel_core::{Door, Millis, RunId};
 use semel_expr::{Budget, Template, Value, render, render_json};
 use semel_store::script::head_of;
-use semel_store::{AdmitRequest, KeyClaim, LaneRequest, ParentRef, Work};
+use semel_store::{AdmitRequest, AdmitResult, KeyClaim, LaneRequest, ParentRef, RunRow, Work};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
@@ -30,10 +30,74 @@ pub struct Lineage {
     pub depth: u32,
 }
 
-/// Prepares one occurrence.
+/// As much of a request as decides what a twin gets, if that can be said without reading an expression. Its inputs are
+/// not checked: see [`is_checked`].
+pub fn sketch(services: &Services, occurrence: &Occurrence, now: Millis) -> Option<AdmitRequest> {
+    let flow = &occurrence.flow;
+    let plain = !flow.index.flow.disabled && !reads_at_admission(flow, trigger_of(occurrence));
+    // A person's inputs are checked by name as well, which the payload says nothing of.
+    if !plain || occurrence.door == Door::Cli || occurrence.caller_key.is_none() {
+        return None;
+    }
+    let memory = Memory::default();
+    let scope = ExprScope { services, workspace: &occurrence.workspace, flow, memory: &memory, run: None, now };
+    begin(services, occurrence, &scope, now).ok()
+}
+
+/// True when what was found for a [`sketch`] holds for the whole request: its twin had the same payload, and it was
+/// checked by this very revision.
+pub fn is_checked(found: &AdmitResult, flow: &LoadedFlow) -> bool {
+    let by_this = |run: &RunRow| run.revision == flow.revision && run.flow == flow.flow_ref;
+    found.same_payload && found.run.as_ref().is_some_and(by_this)
+}
+
+fn trigger_of(occurrence: &Occurrence) -> Option<&Trigger> {
+    let id = occurrence.trigger_id.as_ref()?;
+    occurrence.flow.index.flow.triggers.iter().find(|trigger| trigger.id == *id)
+}
+
+/// What identifies the event and says how its twins are treated.
+fn begin(
+    services: &Services,
+    occurrence: &Occurrence,
+    scope: &ExprScope<'_>,
+    now: Millis,
+) -> Result<AdmitRequest, AdmitError> {
+    let flow = &occurrence.flow;
+    let block = flow.index.flow.idempotency.as_ref();
+    let key = choose(occurrence, block, flow, scope)?;
+    let policy = policy_for(occurrence, block);
+    if key.is_none() && policy.require_key {
+        return Err(KeyError::Missing.into());
+    }
+    let run = services.entropy.run_id(now);
+    Ok(AdmitRequest {
+        fingerprint: fingerprint(flow, occurrence),
+        workspace: occurrence.workspace.clone(),
+        flow: flow.flow_ref.clone(),
+        revision: flow.revision,
+        door: occurrence.door,
+        occurrence: format!("{:016x}{:016x}", services.entropy.random(), now.0),
+        caller: occurrence.caller.clone(),
+        key,
+        policy,
+        lane: None,
+        run,
+        inputs: Json::Null,
+        trigger: Json::Null,
+        labels: Vec::new(),
+        correlation_id: None,
+        root: None,
+        depth: 0,
+        parent: None,
+    })
+}
+
+/// Prepares one occurrence, from its [`sketch`] if there is one.
 pub fn prepare(
     services: &Services,
     occurrence: Occurrence,
+    sketch: Option<AdmitRequest>,
     lineage: Option<Lineage>,
     now: Millis,
 ) -> Result<AdmitRequest, AdmitError> {
@@ -45,13 +109,14 @@ pub fn prepare(
         // Events carry what their senders like; a person who names an input means one of the flow's.
         inputs::check_names(&flow.index.flow.inputs, &occurrence.inputs).map_err(AdmitError::Inputs)?;
     }
-    let trigger = occurrence.trigger_id.as_ref().and_then(|id| flow.index.flow.triggers.iter().find(|t| t.id == *id));
+    let sent = occurrence.trigger.written_out(&occurrence.inputs, occurrence.caller_key.as_deref());
+    let trigger = trigger_of(&occurrence);
     let labels = merge_labels(&occurrence, &flow);
     // Most flows have no expression that is read at the door, and then nobody sees these values.
     let reads = reads_at_admission(&flow, trigger);
     let mut memory = Memory::default();
     if reads {
-        memory.trigger = trigger_value(&Value::from_json(&occurrence.trigger).to_stored());
+        memory.trigger = trigger_value(&Value::from_json(&sent).to_stored());
         memory.labels = labels.iter().cloned().collect();
     }
     let mut filled = None;
@@ -65,35 +130,22 @@ pub fn prepare(
     let scope = ExprScope { services, workspace, flow: &flow, memory: &memory, run: None, now };
     let stored = inputs::check(&flow.index.flow.inputs, given, &scope).map_err(AdmitError::Inputs)?;
     // What is stored and what keys are made of: without the texts of secret inputs.
-    let trigger_stored = inputs::hide_secrets(&occurrence.trigger, &flow.index.flow.inputs, given, &stored).to_stored();
+    let trigger_stored = inputs::hide_secrets(&sent, &flow.index.flow.inputs, given, &stored).to_stored();
     if reads {
         memory.inputs = Value::from_stored(&stored);
         memory.trigger = trigger_value(&trigger_stored);
     }
     let scope = ExprScope { services, workspace, flow: &flow, memory: &memory, run: None, now };
-    let block = flow.index.flow.idempotency.as_ref();
-    let key = choose(&occurrence, block, &flow, &scope)?;
-    let policy = policy_for(&occurrence, block);
-    if key.is_none() && policy.require_key {
-        return Err(KeyError::Missing.into());
-    }
+    let begun = match sketch {
+        Some(sketch) => sketch,
+        None => begin(services, &occurrence, &scope, now)?,
+    };
     let lane = lane_for(&occurrence, flow.index.flow.lane.as_ref(), &flow, &scope)?;
     let trigger_labels = trigger.map(|t| render_labels(t, &scope)).transpose()?.unwrap_or_default();
     let mut all_labels: IndexMap<String, String> = labels.into_iter().collect();
     all_labels.extend(trigger_labels);
-    let run = services.entropy.run_id(now);
     Ok(AdmitRequest {
-        fingerprint: fingerprint(&flow, &occurrence),
-        workspace: occurrence.workspace,
-        flow: flow.flow_ref.clone(),
-        revision: flow.revision,
-        door: occurrence.door,
-        occurrence: format!("{:016x}{:016x}", services.entropy.random(), now.0),
-        caller: occurrence.caller,
-        key,
-        policy,
         lane,
-        run,
         inputs: stored,
         trigger: trigger_stored,
         labels: all_labels.into_iter().collect(),
@@ -101,6 +153,7 @@ pub fn prepare(
         root: lineage.as_ref().map(|l| l.root),
         depth: lineage.as_ref().map_or(0, |l| l.depth),
         parent: lineage.map(|l| l.parent),
+        ..begun
     })
 }
 
@@ -286,6 +339,6 @@ fn lane_for(
 /// The flow it names and the payload it carries; never headers.
 fn fingerprint(flow: &LoadedFlow, occurrence: &Occurrence) -> Fingerprint {
     let none = Json::Null;
-    let part = |name: &str| occurrence.trigger.get(name).unwrap_or(&none);
+    let part = |name: &str| occurrence.trigger.payload(name).unwrap_or(&none);
     Fingerprint::of(&[&json!(flow.flow_ref.to_string()), &occurrence.inputs, part("body"), part("parameters")])
 }

@@ -6,7 +6,9 @@ use semel_core::ir::{KeyScope, SignatureScheme};
 use semel_core::run::{Status, VerdictKind};
 use semel_core::{Door, RunId, WorkspaceId};
 use semel_store::StoreError;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 /// One arrival, translated by a door. Nothing has been stored yet.
@@ -29,12 +31,53 @@ pub struct Occurrence {
     pub scope: Option<KeyScope>,
     /// Values for the declared inputs, by name.
     pub inputs: Json,
-    /// The `trigger` variable: `data`, `body`, `headers`, `parameters` …
-    pub trigger: Json,
+    pub trigger: TriggerValue,
     /// The trigger whose `inputs:` templates fill the inputs (webhook, schedule).
     pub trigger_id: Option<String>,
     pub labels: Vec<(String, String)>,
     pub correlation_id: Option<String>,
+}
+
+/// The `trigger` variable: `data`, `body`, `headers`, `parameters` …
+#[derive(Clone)]
+pub enum TriggerValue {
+    Given(Json),
+    /// `data` (the inputs as they were sent), `key` and `headers`; written out only if the occurrence is no twin.
+    Request {
+        headers: Arc<dyn Fn() -> Json + Send + Sync>,
+    },
+}
+
+impl TriggerValue {
+    /// A part that tells payloads apart. All of a request's payload is in its inputs.
+    pub(crate) fn payload(&self, name: &str) -> Option<&Json> {
+        match self {
+            TriggerValue::Given(value) => value.get(name),
+            TriggerValue::Request { .. } => None,
+        }
+    }
+
+    pub(crate) fn written_out(&self, inputs: &Json, key: Option<&str>) -> Cow<'_, Json> {
+        match self {
+            TriggerValue::Given(value) => Cow::Borrowed(value),
+            TriggerValue::Request { headers } => Cow::Owned(json!({"data": inputs, "key": key, "headers": headers()})),
+        }
+    }
+}
+
+impl From<Json> for TriggerValue {
+    fn from(value: Json) -> TriggerValue {
+        TriggerValue::Given(value)
+    }
+}
+
+impl fmt::Debug for TriggerValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TriggerValue::Given(value) => write!(f, "{value}"),
+            TriggerValue::Request { .. } => f.write_str("(a request)"),
+        }
+    }
 }
 
 /// Why an occurrence did not reach `decide`. Nothing is stored and no key is spent.

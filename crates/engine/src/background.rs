@@ -81,7 +81,9 @@ impl Engine {
             request_preset: None,
             scope: None,
             inputs: json!({}),
-            trigger: json!({"date": at.to_rfc3339(), "previous": date(previous), "next": date(next), "id": row.trigger}),
+            trigger:
+                json!({"date": at.to_rfc3339(), "previous": date(previous), "next": date(next), "id": row.trigger})
+                    .into(),
             trigger_id: Some(row.trigger.clone()),
             labels: vec![],
             correlation_id: None,

@@ -267,7 +267,7 @@ impl Evaluator<'_> {
             request_preset: None,
             scope: None,
             inputs: if plain.is_null() { json!({}) } else { plain },
-            trigger: json!({"executionId": self.family.run.to_string(), "namespace": self.flow.flow_ref.namespace, "flowId": self.flow.flow_ref.id}),
+            trigger: json!({"executionId": self.family.run.to_string(), "namespace": self.flow.flow_ref.namespace, "flowId": self.flow.flow_ref.id}).into(),
             trigger_id: None,
             labels,
             correlation_id: Some(self.family.correlation_id.to_owned()),
@@ -278,7 +278,7 @@ impl Evaluator<'_> {
             root: self.family.root,
             depth: self.family.depth + 1,
         };
-        let mut request = prepare(self.services, occurrence, Some(lineage), self.now).map_err(|e| match e {
+        let mut request = prepare(self.services, occurrence, None, Some(lineage), self.now).map_err(|e| match e {
             AdmitError::Inputs(fields) => {
                 let text: Vec<String> = fields.into_iter().map(|f| format!("{}: {}", f.field, f.message)).collect();
                 Failure::new("input_invalid", text.join("; "))

@@ -1,6 +1,6 @@
 //! What doors see of the engine.
 
-use crate::admit::{admission, prepare};
+use crate::admit::{admission, is_checked, prepare, sketch};
 use crate::api::*;
 use crate::driver::{Born, Driver, Happened};
 use crate::flows::{Flows, LoadedFlow};
@@ -17,7 +17,9 @@ use semel_core::run::{By, Status};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
-use semel_store::{AdmitRequest, AdmitResult, Done, FlowRow, ScheduleRow, Store, StoreError, SweepRules, Work};
+use semel_store::{
+    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, ScheduleRow, Store, StoreError, SweepRules, Work,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -231,15 +233,22 @@ impl Engine {
             return Err(error.into());
         }
         let (flow, now) = (occurrence.flow.clone(), self.store().now());
-        let request = prepare(&self.services, occurrence, None, now)?;
+        let sketch = sketch(&self.services, &occurrence, now);
+        let mut looked = false;
+        if let Some(sketch) = &sketch {
+            match self.store().peek(sketch)? {
+                Some((result, row)) if is_checked(&result, &flow) => return Ok(self.twin(result, row)),
+                // It may yet be refused for what it brings.
+                Some(_) => {}
+                None => looked = true,
+            }
+        }
+        let request = prepare(&self.services, occurrence, sketch, None, now)?;
         if request.key.is_some()
+            && !looked
             && let Some((result, row)) = self.store().peek(&request)?
         {
-            if self.is_logged(row.claim) {
-                // The row rides the next group commit; losing it in a crash loses nothing else.
-                self.store().submit(Work::LogDecision(Box::new(row)), Box::new(|_| {}));
-            }
-            return Ok(result);
+            return Ok(self.twin(result, row));
         }
         let waiting = self.admitting.fetch_add(1, Ordering::SeqCst);
         let place = Place(self.admitting.clone());
@@ -264,6 +273,15 @@ impl Engine {
             Done::Admitted(result) => Ok(*result),
             other => Err(StoreError::Bug(format!("an admission was answered with {other:?}")).into()),
         }
+    }
+
+    /// An occurrence that changes nothing: its row is logged, and nobody waits for that.
+    fn twin(&self, result: AdmitResult, row: DecisionRow) -> AdmitResult {
+        if self.is_logged(row.claim) {
+            // The row rides the next group commit; losing it in a crash loses nothing else.
+            self.store().submit(Work::LogDecision(Box::new(row)), Box::new(|_| {}));
+        }
+        result
     }
 
     /// A sender that repeats one event for ever must not fill the disk: past the cap its

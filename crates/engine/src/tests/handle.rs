@@ -1,10 +1,10 @@
 //! The whole engine on a real store: callers that go away in the middle.
 
-use crate::api::Occurrence;
+use crate::api::{AdmitError, Occurrence};
 use crate::handle::{Engine, Parts};
 use crate::ports::Performer;
 use crate::system::{SystemClock, SystemEntropy};
-use semel_core::admission::PresetName;
+use semel_core::admission::{Decision, PresetName};
 use semel_core::limits::Limits;
 use semel_core::run::Status;
 use semel_core::{Door, RunId, WorkspaceId};
@@ -65,7 +65,7 @@ impl House {
             door_preset: PresetName::Trigger,
             request_preset: None,
             scope: None,
-            trigger: json!({}),
+            trigger: json!({}).into(),
             inputs: json!({}),
             trigger_id: None,
             labels: vec![],
@@ -138,4 +138,21 @@ async fn a_push_whose_caller_went_away_is_the_newest_revision() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the old revision stays");
+}
+
+#[tokio::test]
+async fn a_twin_is_checked_by_the_flow_as_it_is_now() {
+    let house = House::new(Limits::default());
+    house.push("id: pay\nnamespace: shop\ntasks:\n  - {id: a, type: log.Log, message: hi}\n").await;
+    let event = |inputs: serde_json::Value| Occurrence { caller_key: Some("k".into()), inputs, ..house.event("pay") };
+    let first = house.engine.admit(event(json!({}))).await.unwrap();
+    let twin = house.engine.admit(event(json!({}))).await.unwrap();
+    assert_eq!((twin.decision, twin.run.map(|run| run.id)), (Decision::Replay, first.run.map(|run| run.id)));
+    let inputs = "inputs:\n  - {id: amount, type: INT}\n";
+    house.push(&format!("id: pay\nnamespace: shop\n{inputs}tasks:\n  - {{id: a, type: log.Log, message: hi}}\n")).await;
+    assert!(matches!(house.engine.admit(event(json!({}))).await, Err(AdmitError::Inputs(_))));
+    assert!(matches!(house.engine.admit(event(json!({"amount": "x"}))).await, Err(AdmitError::Inputs(_))));
+    let twin = house.engine.admit(event(json!({"amount": 1}))).await.unwrap();
+    assert_eq!(twin.decision, Decision::Replay, "this door does not compare payloads");
+    assert_eq!(house.runs().len(), 1);
 }

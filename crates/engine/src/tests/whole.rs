@@ -83,7 +83,7 @@ tasks:
 fn admit_whole(world: &mut World, flow: &str, inputs: Json) -> (AdmitResult, bool) {
     let occurrence = world.occurrence(flow, Some("k"), inputs);
     let (flow, now) = (occurrence.flow.clone(), world.store.now());
-    let request = prepare(&world.services, occurrence, None, now).unwrap();
+    let request = prepare(&world.services, occurrence, None, None, now).unwrap();
     let (work, begin) = admission(&world.services, &world.flows, &Limits::default(), &flow, request, now);
     let whole = matches!(work, Work::AdmitAndRun(_));
     assert_eq!(whole, begin.is_none());

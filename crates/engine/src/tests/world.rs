@@ -152,7 +152,7 @@ impl World {
             door_preset: PresetName::Trigger,
             request_preset: None,
             scope: None,
-            trigger: json!({"data": inputs}),
+            trigger: json!({"data": inputs}).into(),
             inputs,
             trigger_id: None,
             labels: vec![],
@@ -162,7 +162,7 @@ impl World {
 
     pub fn try_admit(&mut self, occurrence: Occurrence) -> Result<AdmitResult, AdmitError> {
         let now = self.store.now();
-        let request = prepare(&self.services, occurrence, None, now)?;
+        let request = prepare(&self.services, occurrence, None, None, now)?;
         let Done::Admitted(result) = self.store.call(Work::Admit(Box::new(request.clone())))? else {
             panic!("not an admission")
         };

@@ -14,14 +14,16 @@ use crate::state::TriggerScope;
 use semel_core::Door;
 use semel_core::admission::PresetName;
 use semel_core::ir::KeyScope;
-use semel_engine::Occurrence;
-use serde_json::{Map, Value as Json, json};
+use semel_engine::{Occurrence, TriggerValue};
+use serde_json::{Map, Value as Json};
+use std::sync::Arc;
 
-pub async fn post(call: Call) -> Answer {
+pub async fn post(mut call: Call) -> Answer {
     let key = event::header_key(&call.headers)?;
     let wait = event::prefer_wait(&call.headers, call.app.limits().prefer_wait_ms_max);
     check_json_type(&call.headers, &call.body)?;
     let data = data(&call.body, call.app.limits().json_depth_max)?;
+    let headers = std::mem::take(&mut call.headers);
     let who = call.principal()?;
     let flow = call.app.engine().resolve_flow(&who.workspace, call.param("id")?)?;
     let occurrence = Occurrence {
@@ -29,7 +31,7 @@ pub async fn post(call: Call) -> Answer {
         flow,
         door: Door::Trigger,
         caller: who.name.clone(),
-        trigger: json!({"data": data, "key": key, "headers": event::visible_headers(&call.headers, None)}),
+        trigger: TriggerValue::Request { headers: Arc::new(move || event::visible_headers(&headers, None)) },
         caller_key: key,
         intrinsic_key: None,
         door_preset: PresetName::Trigger,
@@ -72,6 +74,7 @@ fn data(body: &[u8], depth_max: usize) -> Result<Json, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn the_body_is_an_object_with_an_object_in_it() {

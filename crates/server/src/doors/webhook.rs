@@ -49,7 +49,8 @@ pub async fn receive(call: Call) -> Answer {
             "body": body,
             "headers": event::visible_headers(&call.headers, proof),
             "parameters": parameters(&call.query),
-        }),
+        })
+        .into(),
         trigger_id: Some(webhook.trigger_id.clone()),
         labels: Vec::new(),
         correlation_id: None,

@@ -120,7 +120,7 @@ impl World {
             door_preset: if sending.door == "cli" { PresetName::Semel } else { PresetName::Trigger },
             request_preset: sending.preset.and_then(PresetName::parse),
             scope: None,
-            trigger: json!({"data": inputs, "headers": {"x-try": [tried.to_string()]}}),
+            trigger: json!({"data": inputs, "headers": {"x-try": [tried.to_string()]}}).into(),
             inputs,
             trigger_id: None,
             labels: vec![],
