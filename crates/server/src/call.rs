@@ -13,8 +13,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use semel_core::run::By;
 use semel_core::{Millis, RunId, WorkspaceId};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
 
 pub type Answer = Result<Response, Problem>;
 
@@ -152,8 +152,9 @@ impl Query {
 }
 
 /// 200 with compact JSON.
-pub fn ok(value: Json) -> Answer {
-    let mut response = Response::new(Body::from(value.to_string()));
+pub fn ok(value: impl Serialize) -> Answer {
+    let text = serde_json::to_vec(&value).map_err(|error| Problem::internal(&format!("an answer: {error}")))?;
+    let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }

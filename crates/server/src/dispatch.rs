@@ -22,6 +22,7 @@ use futures_util::{FutureExt, StreamExt};
 use semel_core::{Millis, WorkspaceId};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tracing::Instrument;
 
@@ -270,7 +271,10 @@ fn check_declared_length(headers: &HeaderMap, max: usize) -> Result<(), Problem>
 /// Reads at most the limit, whatever the framing, in at most the limit's time.
 async fn read_body(app: &AppState, body: Body) -> Result<Bytes, Problem> {
     let limits = app.limits();
-    let reading = collect(body, limits.body_bytes_max);
+    let mut reading = std::pin::pin!(collect(body, limits.body_bytes_max));
+    if let Poll::Ready(read) = futures_util::poll!(reading.as_mut()) {
+        return read; // it came with the head, as nearly all do
+    }
     match tokio::time::timeout(Duration::from_millis(limits.body_read_ms_max), reading).await {
         Ok(read) => read,
         Err(_) => Err(Problem::new(Code::BodyTimeout, "the body did not arrive in time; nothing was stored")),

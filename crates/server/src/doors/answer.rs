@@ -9,8 +9,9 @@ use axum::http::HeaderValue;
 use semel_core::admission::{Decision, Reason};
 use semel_core::run::Status;
 use semel_core::{RunId, WorkspaceId};
-use semel_store::{AdmitResult, RunRow, RunValues};
-use serde_json::{Value as Json, json};
+use semel_store::{AdmitResult, RunRow};
+use serde::Serialize;
+use serde_json::Value as Json;
 use std::time::{Duration, Instant};
 
 /// How a door wants its answer.
@@ -57,6 +58,23 @@ fn status_word(decision: Decision, reason: Reason, run: &RunRow) -> &'static str
     }
 }
 
+/// The body of the answer.
+#[derive(Serialize)]
+struct Shown {
+    run_id: String,
+    status: &'static str,
+    workflow_id: String,
+    idempotent_replayed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outputs: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
 /// Answers with the run, or with the refusal that was decided.
 pub async fn admitted(app: &AppState, workspace: &WorkspaceId, result: AdmitResult, style: Style) -> Answer {
     let (decision, reason) = (result.decision, result.reason);
@@ -65,23 +83,23 @@ pub async fn admitted(app: &AppState, workspace: &WorkspaceId, result: AdmitResu
     }
     let Some(run) = result.run else { return Err(Problem::internal("a decision without a run")) };
     let replayed = is_replay(decision);
-    let mut body = json!({
-        "run_id": run.id.to_string(),
-        "status": status_word(decision, reason, &run),
-        "workflow_id": run.flow.to_string(),
-        "idempotent_replayed": replayed,
-    });
+    let mut shown = Shown {
+        run_id: run.id.to_string(),
+        status: status_word(decision, reason, &run),
+        workflow_id: run.flow.to_string(),
+        idempotent_replayed: replayed,
+        outputs: None,
+        error: None,
+        decision: style.decision.then(|| decision.word()),
+        reason: style.decision.then(|| reason.word()),
+    };
     if let Some(limit) = style.wait {
         let settled = await_end(app, workspace, decision, &run, limit).await?;
         if settled || replayed {
-            add_present_state(app, workspace, run.id, style.outputs, &mut body).await?;
+            add_present_state(app, workspace, run.id, style.outputs, &mut shown).await?;
         }
     }
-    if style.decision {
-        body["decision"] = decision.word().into();
-        body["reason"] = reason.word().into();
-    }
-    let mut response = ok(body)?;
+    let mut response = ok(shown)?;
     if replayed {
         response.headers_mut().insert("x-idempotent-replayed", HeaderValue::from_static("true"));
     }
@@ -143,22 +161,16 @@ async fn add_present_state(
     workspace: &WorkspaceId,
     id: RunId,
     outputs: bool,
-    body: &mut Json,
+    shown: &mut Shown,
 ) -> Result<(), Problem> {
     let workspace = workspace.clone();
     let Some((row, values, _)) = app.read(move |store| store.run(&workspace, id)).await? else { return Ok(()) };
-    body["status"] = row.status.word().into();
+    shown.status = row.status.word();
     if row.status.is_ended() && outputs {
-        add_outputs(&values, body);
+        shown.outputs = Some(values.outputs.as_ref().map_or(Json::Null, semel_engine::public_json));
+        shown.error = values.failure.is_some().then(|| view::failure(&values, true));
     }
     Ok(())
-}
-
-fn add_outputs(values: &RunValues, body: &mut Json) {
-    body["outputs"] = values.outputs.as_ref().map_or(Json::Null, semel_engine::public_json);
-    if values.failure.is_some() {
-        body["error"] = view::failure(values, true);
-    }
 }
 
 #[cfg(test)]
