@@ -20,6 +20,11 @@ impl Machine<'_> {
     }
 
     pub(super) fn child_ended(&mut self, run: RunId, status: EndStatus, outputs: Payload, doubts: u32) {
+        // A run that was replaced ended with its steps open, and its sub-run may be restarted on its own: then only
+        // what is unknown below matters here.
+        if self.state.is_ended() {
+            return self.doubts_below(run, doubts);
+        }
         // Several steps may have asked for one event: its run ends for all of them.
         let waiting: Vec<StepKey> = self
             .state

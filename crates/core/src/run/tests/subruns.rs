@@ -47,6 +47,16 @@ scenarios! {
         world.assert_ends(&["all/a:success", "all/b:success", "all:success", "last:success"]);
     }
 
+    fn a_run_that_was_replaced_is_not_told_of_its_sub_run() {
+        let mut world = waiting(subflow("a"));
+        assert!(world.replaced());
+        let before = world.journal.len();
+        world.child_ends(1, EndStatus::Completed, 0);
+        assert_eq!((world.status(), world.journal.len()), (Status::Cancelled, before), "ended is ended");
+        world.child_ends(1, EndStatus::Failed, 1);
+        assert_eq!(world.status(), Status::Held, "but what is unknown below counts");
+    }
+
     fn a_failed_or_cancelled_sub_run_fails_the_step_or_warns() {
         for status in [EndStatus::Failed, EndStatus::Cancelled] {
             let mut world = waiting(subflow("a"));
