@@ -272,7 +272,13 @@ impl RunState {
         if let Some(parent) = key.parent()
             && let Some(group) = self.group_mut(&parent)
         {
-            group.open = group.open.saturating_sub(1);
+            if group.kept.remove(key) {
+                // It had failed, and a verdict says that it was done: once none is left the group has not failed.
+                group.failed = !group.kept.is_empty();
+                group.failure = group.failure.take().filter(|_| group.failed);
+            } else {
+                group.open = group.open.saturating_sub(1);
+            }
             match outcome {
                 StepOutcome::Failed if !tolerated => {
                     group.failed = true;

@@ -2,8 +2,8 @@
 
 use super::effects::Loss;
 use super::{Machine, NotPossible, refuse};
-use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, StepOutcome, TimerWhy, VerdictKind};
-use crate::run::state::{Phase, Work};
+use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
+use crate::run::state::{GroupState, Phase, Work};
 use crate::run::step::StepKey;
 
 impl Machine<'_> {
@@ -183,8 +183,29 @@ impl Machine<'_> {
             self.go_on_from(&key, verdict, result);
         } else if self.state.phase == Phase::Ended(EndStatus::Failed) && self.verdicts_go_on() {
             self.reopen_by_verdicts(by);
+        } else if let Some(group) = key.parent() {
+            self.nothing_failed(&group);
         }
         Ok(())
+    }
+
+    /// All steps that failed a group turn out to be done while others of it are still open: the group goes on, and its
+    /// `errors:` have nothing to handle. Where the group has ended already, the verdicts wait until the run has failed.
+    fn nothing_failed(&mut self, group: &StepKey) {
+        let Some(Work::Group(GroupState { stage: Stage::Body, kept, .. })) =
+            self.state.steps.get(group).map(|step| &step.work)
+        else {
+            return;
+        };
+        let is_done =
+            |key: &StepKey| self.state.doubts.get(key).is_some_and(|doubt| doubt.verdict == Some(VerdictKind::Done));
+        let going_on = self.state.phase == Phase::Open && !self.state.cancelling && !self.state.is_kept(group);
+        if !going_on || !kept.iter().all(is_done) {
+            return;
+        }
+        for key in kept.clone() {
+            self.end_step(&key, StepOutcome::Success, None, None);
+        }
     }
 
     /// The run waits at the step itself.

@@ -102,6 +102,41 @@ scenarios! {
         assert_eq!(world.status(), Status::Failed);
     }
 
+    fn done_before_the_group_has_ended_leaves_nothing_to_handle() {
+        let crashed = || {
+            let tasks = vec![naked("a"), naked("b"), naked("c").on_doubt(OnDoubt::Fail), inline("d")];
+            let mut world = World::of(vec![parallel("all", 3, tasks).errors(vec![inline("e")]), inline("last")]);
+            for id in ["a", "b", "c"] {
+                world = world.calls(id, &[Silence]);
+            }
+            let mut world = world.start();
+            world.answer_all();
+            world.crash();
+            assert_eq!((world.status(), world.state.open_doubts()), (Status::Held, 3));
+            world
+        };
+        let mut world = crashed();
+        world.verdict("all/c", Done).expect("possible");
+        for id in ["all/a", "all/b"] {
+            world.verdict(id, Done).expect("possible");
+        }
+        world.finish();
+        world.assert_ends(&[
+            "all/c:failed", "all/c:success", "all/a:success", "all/b:success", "all/d:success", "all:success",
+            "last:success",
+        ]);
+        assert_eq!(world.status(), Status::Completed);
+
+        // One that did fail keeps the group failed, and the verdict waits for the run's end.
+        let mut world = crashed();
+        world.verdict("all/a", CalledFailed).expect("possible");
+        world.verdict("all/c", Done).expect("possible");
+        world.verdict("all/b", Done).expect("possible");
+        world.finish();
+        assert!(world.ends().contains(&"all/e:success".to_owned()));
+        assert_eq!(world.status(), Status::Failed);
+    }
+
     fn a_verdict_needs_an_open_doubt_and_done_a_result() {
         let mut world = held(naked("a"));
         assert!(world.verdict("last", Done).is_err());
