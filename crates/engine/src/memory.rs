@@ -99,6 +99,8 @@ impl Memory {
                     self.loops.remove(step);
                 }
                 if *outcome == StepOutcome::Success || *outcome == StepOutcome::Warning {
+                    // A verdict may call done what had failed.
+                    self.failed_step = self.failed_step.take().filter(|failed| failed != step);
                     self.mark(step, EffectState::Done, at);
                     self.requests.remove(step);
                 }
@@ -187,8 +189,13 @@ impl Memory {
     /// Gives effects the ids of their steps: where a snapshot was read, the state that an intent
     /// was folded beside did not know them yet.
     pub fn name_effects(&mut self, state: &RunState) {
-        for row in self.effects.values_mut().filter(|row| state.steps.contains_key(&row.step)) {
-            row.step_id = state.step_id(&row.step);
+        for row in self.effects.values_mut() {
+            if state.steps.contains_key(&row.step) {
+                row.step_id = state.step_id(&row.step);
+            } else if let Some(doubt) = state.doubts.get(&row.step) {
+                // A step of a handler that has ended is gone, but its doubt knows it.
+                row.step_id = doubt.step_id;
+            }
         }
     }
 
@@ -276,4 +283,93 @@ pub fn trigger_value(stored: &Json) -> Value {
     let mut map = map.as_ref().clone();
     map.insert("headers".to_owned(), headers);
     Value::map(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use semel_core::ir::EffectClass;
+    use semel_core::run::{Failure, Payload, Stage};
+    use semel_core::{FlowRef, WorkspaceId};
+    use semel_store::FlowRow;
+    use serde_json::json;
+
+    fn flow() -> LoadedFlow {
+        let ir = json!({"ir_version": 1, "id": "order", "namespace": "shop", "tasks": []}).to_string();
+        let row = FlowRow {
+            workspace: WorkspaceId::default(),
+            flow: FlowRef::new("shop", "order"),
+            revision: 1,
+            source: String::new(),
+            ir,
+            disabled: false,
+            created_at: Millis(0),
+            created_by: "test".into(),
+        };
+        LoadedFlow::from_row(&row).expect("a flow")
+    }
+
+    /// A run whose error handler sent something and lost the answer.
+    fn lost_in_a_handler(run: RunId) -> Vec<Event> {
+        let (root, step) = (StepKey::root(), StepKey("tell".into()));
+        let nothing = || Payload::new(json!({}));
+        let failed = |step: &StepKey| Event::StepEnded {
+            step: step.clone(),
+            outcome: StepOutcome::Failed,
+            at: Millis(1),
+            tolerated: false,
+            output: None,
+            failure: Some(Failure::new("lost", "no answer")),
+        };
+        let start = |step: &StepKey, round| Event::StepStarted { step: step.clone(), take: 0, round, at: Millis(1) };
+        let first = StepKey("first".into());
+        vec![
+            Event::Created {
+                flow: FlowRef::new("shop", "order"),
+                revision: 1,
+                logical: run,
+                inputs: nothing(),
+                trigger: nothing(),
+                labels: nothing(),
+            },
+            Event::Started { at: Millis(1) },
+            start(&first, 0),
+            failed(&first),
+            Event::GroupStage { step: root, stage: Stage::Errors },
+            start(&step, 1),
+            Event::Intent {
+                step: step.clone(),
+                attempt: 1,
+                send: 1,
+                class: EffectClass::Naked,
+                out_key: "key".into(),
+                safe_until: None,
+                timeout_ms: 1,
+                request: Some(nothing()),
+            },
+            Event::AttemptFailed {
+                step: step.clone(),
+                attempt: 1,
+                failure: Failure::new("lost", "no answer"),
+                doubt: true,
+            },
+            failed(&step),
+        ]
+    }
+
+    #[test]
+    fn a_doubt_of_a_handler_keeps_its_name_behind_a_snapshot() {
+        let run = RunId::from_bytes([7; 16]);
+        let (flow, events) = (flow(), lost_in_a_handler(run));
+        let state = RunState::fold(&events).expect("a journal");
+        let mut memory = Memory::default();
+        // What a snapshot covers is folded beside a state that knows nothing yet.
+        for event in &events {
+            memory.fold(run, event, &RunState::new(run), &flow, Millis(1));
+        }
+        memory.forget_settled(&state);
+        memory.name_effects(&state);
+        let step = StepKey("tell".into());
+        assert_eq!(memory.effects[&step].step_id, state.doubts[&step].step_id);
+    }
 }
