@@ -113,6 +113,7 @@ macro_rules! conformance_cases {
             removal::a_deleted_run_leaves_only_decisions,
             removal::an_erased_run_keeps_its_shape,
             removal::an_erased_key_is_still_known,
+            removal::who_frees_the_key_of_an_erased_run_is_no_residue,
             removal::a_sweep_forgets_claims_after_the_tombstone,
             removal::a_sweep_leaves_what_is_for_ever,
             removal::a_twin_logged_after_the_erasure_names_nothing,

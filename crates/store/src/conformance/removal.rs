@@ -126,6 +126,15 @@ pub fn an_erased_key_is_still_known(b: &Bench) {
     assert_eq!((twin.decision, twin.reason), (Decision::Reject, Reason::Erased));
 }
 
+pub fn who_frees_the_key_of_an_erased_run_is_no_residue(b: &Bench) {
+    let run = b.ended("a", EndStatus::Completed);
+    erase(b, run);
+    assert!(matches!(release(b, "a"), Done::Unit));
+    assert_eq!(b.store.logs(&b.ws(), run, 0, 10).unwrap().len(), 1, "who, and why");
+    let report = check::check(&*b.store, &check::Options::default()).expect("the store can be read");
+    assert!(!report.has(check::Code::ErasedResidue), "{report:#?}");
+}
+
 /// It was decided on a snapshot before the erasure, and its row comes after it.
 pub fn a_twin_logged_after_the_erasure_names_nothing(b: &Bench) {
     let run = b.ended("secret-key", EndStatus::Completed);
