@@ -395,6 +395,9 @@ impl Tx for SqlTx<'_, '_> {
     fn insert_flow(&mut self, row: &FlowRow) -> Result<()> {
         self.write(|cx| admin::insert_flow(cx, row))
     }
+    fn flow_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Vec<ScheduleRow>> {
+        self.read(workspace, |cx, ws| admin::flow_schedules(cx, ws, flow))
+    }
     fn put_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef, rows: &[ScheduleRow]) -> Result<()> {
         self.write_in(workspace, |cx, ws| admin::put_schedules(cx, ws, flow, rows))
     }

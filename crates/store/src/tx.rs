@@ -89,6 +89,8 @@ pub trait Tx: Look {
     /// The newest revision.
     fn flow_head(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Option<FlowRow>>;
     fn insert_flow(&mut self, row: &FlowRow) -> Result<()>;
+    /// The flow's schedules, in order of trigger.
+    fn flow_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Vec<ScheduleRow>>;
     /// Removes all schedules of the flow, then adds these.
     fn put_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef, rows: &[ScheduleRow]) -> Result<()>;
     fn update_schedule(&mut self, row: &ScheduleRow) -> Result<()>;

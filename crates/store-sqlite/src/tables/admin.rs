@@ -192,6 +192,11 @@ pub fn schedules(cx: &Cx, ws: i64) -> Result<Vec<ScheduleRow>> {
     cx.ask(&sql, [ws], read_schedule)
 }
 
+pub fn flow_schedules(cx: &Cx, ws: i64, flow: &FlowRef) -> Result<Vec<ScheduleRow>> {
+    let sql = format!("{SCHEDULE} WHERE s.ws = ?1 AND s.namespace = ?2 AND s.flow_id = ?3 ORDER BY s.trigger");
+    cx.ask(&sql, params![ws, flow.namespace, flow.id], read_schedule)
+}
+
 pub fn each_schedule(cx: &Cx) -> Result<Vec<ScheduleRow>> {
     cx.all(SCHEDULE, [], read_schedule)
 }

@@ -93,6 +93,7 @@ macro_rules! conformance_cases {
             commits::a_failing_op_rolls_the_whole_commit_back,
             manage::flows_have_revisions,
             manage::a_push_replaces_the_schedules,
+            manage::a_push_goes_on_with_schedules_that_it_does_not_change,
             manage::a_schedule_advances,
             manage::a_removed_schedule_does_not_come_back,
             manage::schedules_are_due_in_order,

@@ -61,6 +61,25 @@ pub fn a_push_replaces_the_schedules(b: &Bench) {
     assert_eq!(triggers, ["b", "nightly"]);
 }
 
+pub fn a_push_goes_on_with_schedules_that_it_does_not_change(b: &Bench) {
+    let row = |source: &str, cron: &str| {
+        let trigger = |id: &str, cron: &str| json!({"id": id, "kind": {"kind": "schedule", "cron": cron, "timezone": "UTC", "recover": "ALL"}});
+        let triggers = [trigger("same", "* * * * *"), trigger("other", cron), trigger("new", "* * * * *")];
+        let ir = json!({"ir_version": 1, "id": "order", "namespace": "shop", "tasks": [], "triggers": triggers});
+        FlowRow { ir: ir.to_string(), ..flow(b.ws(), "shop", "order", source) }
+    };
+    let (due, last) = (b.now().plus(60), b.now());
+    let first = row("one", "1 * * * *");
+    push(b, first.clone(), vec![schedule(&first, "same", Some(last)), schedule(&first, "other", Some(last))]);
+    let fired = ScheduleRow { last_fired: Some(last), ..schedule(&first, "same", Some(due)) };
+    b.call(Work::AdvanceSchedule(fired.clone()));
+    b.pass(600);
+    let second = row("two", "2 * * * *");
+    let fresh = |trigger| schedule(&second, trigger, Some(b.now().plus(60)));
+    push(b, second.clone(), vec![fresh("same"), fresh("other"), fresh("new")]);
+    assert_eq!(b.store.schedules(&b.ws()).unwrap(), [fresh("new"), fresh("other"), fired], "what was due stays due");
+}
+
 pub fn a_schedule_advances(b: &Bench) {
     let row = flow(b.ws(), "shop", "order", "one");
     push(b, row.clone(), vec![schedule(&row, "tick", Some(b.now()))]);

@@ -333,6 +333,11 @@ impl Tx for MemoryTx<'_> {
         )
     }
 
+    fn flow_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Vec<ScheduleRow>> {
+        let rows = self.tables.schedules.values().filter(|row| row.workspace == *workspace && row.flow == *flow);
+        Ok(rows.cloned().collect())
+    }
+
     fn put_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef, rows: &[ScheduleRow]) -> Result<()> {
         self.remove_where(|t| &mut t.schedules, |(ws, f, _)| ws == workspace && f == flow)?;
         rows.iter().try_for_each(|row| {

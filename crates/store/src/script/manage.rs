@@ -4,10 +4,12 @@ use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
 use semel_core::admission::ClaimState;
+use semel_core::ir::{Flow, Trigger, TriggerKind};
 use semel_core::planted;
 use semel_core::run::{By, StepKey};
 use semel_core::{Hash16, RunId, WorkspaceId};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 
 pub(super) fn put_flow(tx: &mut dyn Tx, row: &FlowRow, schedules: &[ScheduleRow]) -> Result<Done> {
     let head = tx.flow_head(&row.workspace, &row.flow)?;
@@ -17,11 +19,44 @@ pub(super) fn put_flow(tx: &mut dyn Tx, row: &FlowRow, schedules: &[ScheduleRow]
     {
         return Ok(Done::Flow { revision: head.revision, changed: false });
     }
+    let schedules = match &head {
+        Some(head) => carried_over(tx, head, row, schedules)?,
+        None => schedules.to_vec(),
+    };
     let revision = head.map_or(0, |h| h.revision) + 1;
     let stored = FlowRow { revision, created_at: tx.now(), ..row.clone() };
     tx.insert_flow(&stored)?;
-    tx.put_schedules(&row.workspace, &row.flow, schedules)?;
+    tx.put_schedules(&row.workspace, &row.flow, &schedules)?;
     Ok(Done::Flow { revision, changed: true })
+}
+
+/// A schedule whose instants stay the same goes on where it was: what was due and has not been fired yet is not lost
+/// by a push.
+fn carried_over(tx: &mut dyn Tx, head: &FlowRow, row: &FlowRow, schedules: &[ScheduleRow]) -> Result<Vec<ScheduleRow>> {
+    if schedules.is_empty() {
+        return Ok(vec![]);
+    }
+    let (before, after) = (instants(head), instants(row));
+    let stored = tx.flow_schedules(&row.workspace, &row.flow)?;
+    let carry = |new: &ScheduleRow| {
+        let same = before.get(&new.trigger).is_some_and(|instants| after.get(&new.trigger) == Some(instants));
+        let old = stored.iter().find(|old| old.trigger == new.trigger && old.next_due.is_some());
+        old.filter(|_| same).unwrap_or(new).clone()
+    };
+    Ok(schedules.iter().map(carry).collect())
+}
+
+/// What the instants of each schedule of a flow follow from, by trigger.
+fn instants(row: &FlowRow) -> BTreeMap<String, (String, String, bool)> {
+    // A text that does not read is met, and told, where it is run.
+    let Ok(flow) = serde_json::from_str::<Flow>(&row.ir) else { return BTreeMap::new() };
+    let timed = |trigger: Trigger| match trigger.kind {
+        TriggerKind::Schedule { cron, timezone, with_seconds, .. } => {
+            Some((trigger.id, (cron, timezone, with_seconds)))
+        }
+        TriggerKind::Webhook { .. } => None,
+    };
+    flow.triggers.into_iter().filter_map(timed).collect()
 }
 
 pub(super) struct KvWrite<'a> {
