@@ -76,6 +76,15 @@ struct Expected {
     event: Option<EventId>,
 }
 
+/// What is known of a request of the write at hand.
+#[derive(Clone, Debug, Default)]
+struct Judged {
+    /// The event it is an occurrence of, unless a sub-run of the same commit may have changed that.
+    event: Option<EventId>,
+    /// What must be decided, unless a sub-run of the same commit may have changed that.
+    expected: Option<Expected>,
+}
+
 #[derive(Default)]
 pub struct Model {
     pub flows: Vec<Flow>,
@@ -90,7 +99,7 @@ pub struct Model {
     pub violations: Vec<Violation>,
     pub decisions: BTreeMap<String, u64>,
     pub knowns: BTreeMap<String, u64>,
-    children: Vec<Option<Expected>>,
+    judged: Vec<Judged>,
     /// Whether the release, deletion or erasure at hand is to be refused, and with what.
     refusal: Option<&'static str>,
     /// The last payload of each quiet period, and how many were handed to each run.
@@ -98,6 +107,8 @@ pub struct Model {
     pub delivered: BTreeMap<RunId, usize>,
     /// Keys of the key-value store that are there.
     kv: BTreeSet<(String, String, String)>,
+    /// Instants that schedules have fired for, by workspace and flow.
+    pub ticks: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
 fn word(decision: Decision) -> String {
@@ -325,6 +336,7 @@ impl Model {
                     self.broken("I6", text);
                 }
                 self.compare(&expected, result, request);
+                self.ticked(request);
                 if row.decision != result.decision || row.reason != result.reason {
                     self.broken("I17", format!("the log row of {} differs from its answer", request.caller));
                 }
@@ -382,7 +394,7 @@ impl Model {
 
     /// To be called right before a write is applied.
     pub fn before(&mut self, work: &Work, store: &dyn Store) {
-        self.children.clear();
+        self.judged.clear();
         self.refusal = self.refused(work, store);
         let requests: Vec<&AdmitRequest> = match work {
             Work::Admit(request) => vec![request],
@@ -400,14 +412,30 @@ impl Model {
         let mut touched: BTreeSet<String> = BTreeSet::new();
         for request in requests {
             let Some(incoming) = self.identify(request) else {
-                self.children.push(None);
+                self.judged.push(Judged::default());
                 continue;
             };
             let expected = self.expect(&incoming, store);
-            // Two sub-runs of one commit that meet each other are judged by the next twin only.
-            let event = touched.insert(format!("{:?}", expected.event));
+            // Two sub-runs of one commit that meet each other, by their event or in a lane, are judged by the next
+            // twin only. One that a split gives another identity still meets the event it was split from.
+            let key = touched.insert(format!("{:?} {:?}", incoming.workspace, incoming.event));
             let lane = incoming.lane.as_ref().is_none_or(|(id, _, _)| touched.insert(format!("{id:?}")));
-            self.children.push((event && lane).then_some(expected));
+            let event = expected.event.clone().filter(|_| key);
+            self.judged.push(Judged { event, expected: (key && lane).then_some(expected) });
+        }
+    }
+
+    /// The event of a request that could not be judged before: by what its commit has done so far.
+    fn event_of(&mut self, incoming: &Incoming, result: &AdmitResult, store: &dyn Store) -> Option<EventId> {
+        let (scope, key) = incoming.event.clone()?;
+        let base = (incoming.workspace.0.clone(), scope, key, None);
+        let split = (base.0.clone(), base.1.clone(), base.2.clone(), Some(incoming.payload.clone()));
+        let other = self.claims.get(&base).is_some_and(|claim| claim.payload != incoming.payload);
+        match result.created {
+            // Only an event that is known with another payload is split from.
+            true if incoming.rules.mismatch == "split" && other => Some(split),
+            true => Some(base),
+            false => self.expect(incoming, store).event,
         }
     }
 
@@ -442,14 +470,8 @@ impl Model {
             }
         }
         match (work, done) {
-            (Work::Admit(request), Done::Admitted(result)) => {
-                let expected = self.children.pop().flatten();
-                self.admitted(request, result, expected, store);
-            }
-            (Work::AdmitAndRun(both), Done::Admitted(result)) => {
-                let expected = self.children.pop().flatten();
-                self.admitted(&both.0, result, expected, store);
-            }
+            (Work::Admit(request), Done::Admitted(result)) => self.admitted_alone(request, result, store),
+            (Work::AdmitAndRun(both), Done::Admitted(result)) => self.admitted_alone(&both.0, result, store),
             (Work::Commit(commit), Done::Committed(result)) => self.committed(commit, result, store),
             (Work::Commit(commit), Done::Refused(Refusal::LaneBusy)) if !self.lane_full_for(commit.run) => {
                 self.broken("I18", format!("run {} was refused its slot, and there was one", commit.run));
@@ -482,23 +504,26 @@ impl Model {
         true
     }
 
-    fn admitted(
-        &mut self,
-        request: &AdmitRequest,
-        result: &AdmitResult,
-        expected: Option<Expected>,
-        store: &dyn Store,
-    ) {
+    fn admitted_alone(&mut self, request: &AdmitRequest, result: &AdmitResult, store: &dyn Store) {
+        let judged = self.judged.pop().unwrap_or_default();
+        self.admitted(request, result, judged, store);
+        if let Some(run) = &result.run {
+            self.sync(&request.workspace, run.id, store);
+        }
+    }
+
+    /// Takes note of what was decided. How the run stands is looked at by the caller: in a commit of several sub-runs
+    /// the store shows only what became of all of them.
+    fn admitted(&mut self, request: &AdmitRequest, result: &AdmitResult, judged: Judged, store: &dyn Store) {
         self.count(result);
+        self.ticked(request);
         let Some(incoming) = self.identify(request) else {
             return self.broken("R3", format!("{} was admitted, and nobody sent it", request.caller));
         };
-        if let Some(expected) = &expected {
+        if let Some(expected) = &judged.expected {
             self.compare(expected, result, request);
         }
-        let event = expected.and_then(|e| e.event).or_else(|| {
-            incoming.event.as_ref().map(|(scope, key)| (request.workspace.0.clone(), scope.clone(), key.clone(), None))
-        });
+        let event = judged.event.or_else(|| self.event_of(&incoming, result, store));
         let run = result.run.as_ref().map(|r| r.id);
         match (result.decision, run) {
             (Decision::Coalesce, Some(run)) => {
@@ -549,8 +574,12 @@ impl Model {
                 other => self.broken("I12", format!("run {fenced} was replaced and is {:?}", other.map(|r| r.status))),
             }
         }
-        if let Some(run) = run {
-            self.sync(&request.workspace, run, store);
+    }
+
+    fn ticked(&mut self, request: &AdmitRequest) {
+        if let (Door::Schedule, Some(date)) = (request.door, request.trigger["date"].as_str()) {
+            let place = (request.workspace.0.clone(), request.flow.to_string());
+            self.ticks.entry(place).or_default().insert(date.to_owned());
         }
     }
 
@@ -572,17 +601,20 @@ impl Model {
     }
 
     fn committed(&mut self, commit: &RunCommit, result: &CommitResult, store: &dyn Store) {
-        let expected = std::mem::take(&mut self.children);
-        let mut admissions = result.admitted.iter().zip(expected);
+        let judged = std::mem::take(&mut self.judged);
+        let mut admissions = result.admitted.iter().zip(judged);
         for op in &commit.ops {
             match &op.kind {
                 OpKind::Admit(request) => {
-                    let Some((admitted, expected)) = admissions.next() else { continue };
-                    self.admitted(request, admitted, expected, store);
+                    let Some((admitted, judged)) = admissions.next() else { continue };
+                    self.admitted(request, admitted, judged, store);
                 }
                 OpKind::EnterLane => self.enter_lane(commit.run, result.entered),
                 _ => {}
             }
+        }
+        for run in result.admitted.iter().filter_map(|admitted| admitted.run.as_ref()) {
+            self.sync(&commit.workspace, run.id, store);
         }
         self.key_values(commit, result);
         let ended_before = self.runs.get(&commit.run).is_some_and(|r| r.ended);

@@ -143,6 +143,12 @@ impl Walk<'_> {
             Event::Branched { step, list, .. } => self.branched(&step.0, list),
             Event::LoopStarted { step, count, items, .. } => self.looped(&step.0, *count, items),
             Event::GroupStage { step, stage } => self.staged(&step.0, *stage),
+            Event::ChildStarted { step, .. } => {
+                // The attempts of a step that starts a sub-run are those to have it admitted.
+                if let Some(open) = self.steps.get_mut(&step.0) {
+                    open.last_failed = None;
+                }
+            }
             Event::ChildEnded { step, status, .. } => {
                 self.children.insert(step.0.clone(), *status);
             }
@@ -179,7 +185,11 @@ impl Walk<'_> {
                 if *verdict == VerdictKind::RepeatNewKey {
                     *self.new_keys.entry(step.0.clone()).or_insert(0) += 1;
                 }
-                self.outcomes.remove(&step.0);
+                // What a person calls done has not failed. One that is to be sent again has: it begins anew when the
+                // run does.
+                if *verdict == VerdictKind::Done {
+                    self.outcomes.remove(&step.0);
+                }
             }
             Event::Paused { .. } => self.paused = true,
             Event::Resumed { .. } => self.paused = false,

@@ -230,17 +230,9 @@ fn key_values(facts: &mut Facts<'_>) {
 
 /// I22: one occurrence per nominal instant, and none left out where all are to be made up for.
 fn schedules(facts: &mut Facts<'_>) {
-    let mut ticks: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    // As they were decided: the log forgets the keys of what is erased.
+    let ticks = facts.world.hub.model.lock().ticks.clone();
     let mut wrong = Vec::new();
-    for row in facts.dump["decisions"].as_array().cloned().unwrap_or_default() {
-        if row["door"] != "schedule" {
-            continue;
-        }
-        let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        let flow =
-            format!("{}:{}", row["flow"]["namespace"].as_str().unwrap_or(""), row["flow"]["id"].as_str().unwrap_or(""));
-        ticks.entry((text("workspace"), flow)).or_default().push(text("key"));
-    }
     let mut runs: BTreeSet<(String, String, String)> = BTreeSet::new();
     for stored in facts.runs.values().filter(|s| s.row.door == Door::Schedule) {
         let Some(inputs) = stored.inputs() else { continue };
@@ -253,14 +245,10 @@ fn schedules(facts: &mut Facts<'_>) {
     for text in wrong {
         facts.broken("I22", text);
     }
-    for ((workspace, name), keys) in ticks {
+    for ((_, name), dates) in ticks {
         let flow = facts.world.script.flows.iter().find(|f| format!("{}:{}", f.namespace, f.id) == name);
         let Some(schedule) = flow.and_then(|f| f.schedule.clone()).filter(|s| s.recover == "ALL") else { continue };
-        // A push begins the schedule anew.
-        if facts.world.pushed.keys().filter(|(w, f, _)| *w == workspace && *f == name).count() > 1 {
-            continue;
-        }
-        let mut minutes: Vec<i64> = keys.iter().filter_map(|key| minute(key.strip_prefix("tick ")?)).collect();
+        let mut minutes: Vec<i64> = dates.iter().filter_map(|date| minute(date)).collect();
         minutes.sort_unstable();
         minutes.dedup();
         if let Some(gap) = minutes.windows(2).find(|w| w[1] - w[0] != i64::from(schedule.minutes)) {
