@@ -2,11 +2,7 @@
 
 use rusqlite::{Error, ErrorCode, ffi};
 use semel_store::StoreError;
-
-/// A stored value that cannot be right.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Damaged(pub String);
+use semel_store::codec::Damaged;
 
 /// An error for a row whose contents cannot be right.
 pub fn damaged(what: impl Into<String>) -> Error {

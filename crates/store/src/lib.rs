@@ -6,10 +6,13 @@
 //! (the oracle for tests), SQLite, PostgreSQL.
 
 pub mod check;
+pub mod codec;
 pub mod conformance;
 pub mod error;
 pub mod failpoint;
+pub mod health;
 pub mod memory;
+pub mod queue;
 pub mod reads;
 pub mod rows;
 pub mod script;

@@ -19,9 +19,6 @@ impl Hands {
         let read = self.0.clone();
         Arc::new(move || Millis(read.load(Ordering::Relaxed)))
     }
-    pub fn pass(&self, ms: i64) {
-        self.0.fetch_add(ms, Ordering::Relaxed);
-    }
 }
 
 pub fn open(path: &Path, clock: ClockFn) -> Arc<SqliteStore> {

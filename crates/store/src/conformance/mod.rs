@@ -8,6 +8,7 @@ mod bench;
 mod cases;
 mod checks;
 mod commits;
+pub mod differential;
 mod lanes;
 mod lists;
 mod manage;

@@ -164,7 +164,7 @@ fn tell_watchers(tx: &mut dyn Tx, run: &RunRow, message: &Inbox) -> Result<Vec<R
 }
 
 /// Runs that wait for the end of a run which is not their child stand in a lane of their own.
-pub(crate) fn watch_hash(run: RunId) -> Hash16 {
+pub fn watch_hash(run: RunId) -> Hash16 {
     Hash16::of(&[b"watch", run.as_bytes()])
 }
 

@@ -12,7 +12,7 @@ mod manage;
 mod restore;
 
 pub use admit::{admit, head_of, peek};
-pub(crate) use ending::watch_hash;
+pub use ending::watch_hash;
 pub(crate) use manage::RELEASED_FROM;
 
 use crate::tx::{Result, Tx};
