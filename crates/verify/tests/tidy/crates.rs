@@ -19,6 +19,7 @@ pub const ROOMS: &[Room] = &[
     Room { name: "flow", uses: &["core", "expr"], tests_may_use: &[] },
     Room { name: "store", uses: &["core"], tests_may_use: &[] },
     Room { name: "store-sqlite", uses: &["core", "store"], tests_may_use: &[] },
+    Room { name: "store-postgres", uses: &["core", "store"], tests_may_use: &["store-postgres", "store-sqlite"] },
     Room { name: "tasks", uses: &["core"], tests_may_use: &[] },
     Room { name: "engine", uses: &["core", "expr", "flow", "store", "tasks"], tests_may_use: &["store-sqlite"] },
     Room { name: "server", uses: &["core", "engine", "flow", "store"], tests_may_use: &["store-sqlite", "tasks"] },
@@ -81,6 +82,7 @@ const KEPT_OUT: &[(&str, &[&str])] = &[
     ),
     ("store", &["tokio", "rusqlite", "tokio-postgres", "reqwest", "hyper", "axum", "rand"]),
     ("store-sqlite", &["tokio", "reqwest", "hyper", "axum"]),
+    ("store-postgres", &["rusqlite", "reqwest", "hyper", "axum"]),
     ("tasks", &["axum", "rusqlite", "tokio-postgres"]),
     ("engine", &["axum", "hyper", "rusqlite", "tokio-postgres"]),
     ("server", &["rusqlite", "tokio-postgres"]),
@@ -96,6 +98,8 @@ struct Package {
     tests_use: BTreeSet<String>,
     /// (dependency, feature of it that is asked for).
     features: Vec<(String, String)>,
+    /// The same, of dependencies that only tests have.
+    test_features: Vec<(String, String)>,
     /// Its own features, with what each switches on.
     own_features: Vec<(String, Vec<String>)>,
 }
@@ -122,6 +126,7 @@ fn package(json: &Json) -> Package {
         uses: BTreeSet::new(),
         tests_use: BTreeSet::new(),
         features: vec![],
+        test_features: vec![],
         own_features: vec![],
     };
     for (name, on) in json["features"].as_object().into_iter().flatten() {
@@ -130,8 +135,10 @@ fn package(json: &Json) -> Package {
     }
     for dependency in json["dependencies"].as_array().expect("dependencies") {
         let name = short(dependency["name"].as_str().expect("a name"));
+        let is_test = dependency["kind"].as_str() == Some("dev");
         for feature in dependency["features"].as_array().into_iter().flatten() {
-            package.features.push((name.clone(), feature.as_str().unwrap_or_default().to_owned()));
+            let asked = if is_test { &mut package.test_features } else { &mut package.features };
+            asked.push((name.clone(), feature.as_str().unwrap_or_default().to_owned()));
         }
         match dependency["kind"].as_str() {
             Some("dev") => package.tests_use.insert(name),
@@ -253,7 +260,10 @@ fn no_banned_package_is_in_the_lock_file() {
 fn numbers_are_not_of_arbitrary_precision() {
     let asked: Vec<String> = packages()
         .into_iter()
-        .flat_map(|p| p.features.into_iter().map(move |(name, feature)| (p.name.clone(), name, feature)))
+        .flat_map(|p| {
+            let asked = p.features.into_iter().chain(p.test_features);
+            asked.map(move |(name, feature)| (p.name.clone(), name, feature))
+        })
         .filter(|(_, name, feature)| name == "serde_json" && feature == "arbitrary_precision")
         .map(|(package, _, _)| format!("`{package}` asks for it"))
         .collect();
@@ -267,8 +277,14 @@ fn numbers_are_not_of_arbitrary_precision() {
 
 /// Features of test builds: who may have them. Nobody may ask for one in a dependency or by default, so that no
 /// build has them but one that names them.
-const TEST_FEATURES: &[(&str, &[&str])] =
-    &[("failpoints", &["store", "semel"]), ("planted", &["core", PROOF]), ("sim", &["engine"])];
+const TEST_FEATURES: &[(&str, &[&str])] = &[
+    ("failpoints", &["store", "semel"]),
+    ("planted", &["core", PROOF]),
+    ("sim", &["engine"]),
+    ("testing", &["store-postgres"]),
+];
+/// It only starts a server. Dependencies of tests are in no build that is shipped, so they may ask for it.
+const TESTS_ASK_FOR: &str = "testing";
 /// The proof runs the engine by hand. It only shows what is there, so builds that share it may have it.
 const PROOF_ASKS_FOR: &str = "sim";
 
@@ -279,7 +295,8 @@ fn test_feature_findings(packages: &[Package]) -> Vec<String> {
             if package.name == PROOF && *feature == PROOF_ASKS_FOR {
                 continue;
             }
-            for (dependency, _) in package.features.iter().filter(|(_, asked)| asked == feature) {
+            let by_tests = package.test_features.iter().filter(|_| *feature != TESTS_ASK_FOR);
+            for (dependency, _) in package.features.iter().chain(by_tests).filter(|(_, asked)| asked == feature) {
                 findings.push(format!("`{}` always asks for `{feature}` of `{dependency}`", package.name));
             }
             for (own, on) in &package.own_features {
@@ -315,6 +332,7 @@ mod checks {
             uses: BTreeSet::new(),
             tests_use: BTreeSet::new(),
             features: vec![],
+            test_features: vec![],
             own_features: vec![],
         };
         let rooms = ROOMS.iter().map(|r| Package {
@@ -322,6 +340,7 @@ mod checks {
             uses: names(r.uses),
             tests_use: BTreeSet::new(),
             features: vec![],
+            test_features: vec![],
             own_features: vec![],
         });
         rooms.chain([proof]).collect()
@@ -353,6 +372,7 @@ mod checks {
             uses: BTreeSet::new(),
             tests_use: BTreeSet::new(),
             features: vec![],
+            test_features: vec![],
             own_features: vec![],
         });
         one(edge_findings(&more), "`console` has no row");
@@ -371,6 +391,13 @@ mod checks {
         one(test_feature_findings(&with("failpoints", "x")), "`failpoints` of `core`");
         let mut asks = tabled();
         asks[0].features = vec![("store".to_owned(), "failpoints".to_owned())];
+        one(test_feature_findings(&asks), "always asks for `failpoints`");
+        asks[0].features = vec![("store-postgres".to_owned(), "testing".to_owned())];
+        one(test_feature_findings(&asks), "always asks for `testing`");
+        // Only tests may ask for a server, and not even they for points to die at.
+        asks[0].test_features = std::mem::take(&mut asks[0].features);
+        assert_eq!(test_feature_findings(&asks), Vec::<String>::new());
+        asks[0].test_features = vec![("store".to_owned(), "failpoints".to_owned())];
         one(test_feature_findings(&asks), "always asks for `failpoints`");
     }
 

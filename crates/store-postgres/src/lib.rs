@@ -1,0 +1,206 @@
+//! PostgreSQL store: any number of processes on one database.
+//!
+//! | thread | connection | does |
+//! |---|---|---|
+//! | writers | one each | drain their queues, a transaction for each batch ([`writer`]) |
+//! | callers | a pool | short snapshots ([`reads`]) |
+//! | pulse | of the pool | says that this process lives, reads the database's clock |
+//! | sockets | all of them | reads and writes bytes ([`session`]) |
+//!
+//! The scripts of `semel-store` run in memory over a *working set* of rows ([`set`]) that are read and locked together
+//! ([`fetch`]) and written together ([`flush`]): a batch costs a few round trips, however many rows it touches.
+//!
+//! Invariants: nobody is answered before the commit is durable; a refused write leaves no trace and does not touch its
+//! neighbours; unique indexes and row locks decide between processes, at READ COMMITTED; a commit whose answer was lost
+//! is looked up and never repeated blindly; after an error of unknown extent nothing more is written; time is the
+//! database's and never goes back. Writes that concern one run, one key or one lane are applied in the order of their
+//! submission; with one writer, all are.
+
+mod audit;
+mod cache;
+mod classify;
+mod codec;
+mod dump;
+mod fetch;
+mod flush;
+mod open;
+mod reads;
+mod session;
+mod set;
+mod shared;
+mod tables;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod tx;
+mod wants;
+mod writer;
+
+pub use open::{OpenError, Options, SCHEMA_VERSION};
+
+use classify::classify;
+use codec::{Columns, Statement, Val};
+use parking_lot::Mutex;
+use semel_core::{Hash16, Millis};
+use semel_store::health::Health;
+use semel_store::queue::{Job, Queue};
+use semel_store::{AdmitRequest, AdmitResult, DecisionRow, Reply, Result, Store, StoreError, Work, script};
+use session::{Call, Session, Sockets};
+use shared::{CLOCK, Clock, Closing, Shared};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use uuid::Uuid;
+
+const PULSE_EVERY: Duration = Duration::from_secs(5);
+
+pub struct PostgresStore {
+    pool: Arc<reads::Pool>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    begin: open::Begin,
+    shared: Arc<Shared>,
+}
+
+impl PostgresStore {
+    /// Opens the database at `address`, and makes the tables if they are not there.
+    pub fn open(address: &str, options: Options) -> std::result::Result<Arc<PostgresStore>, OpenError> {
+        open::check_schema_name(&options.schema)?;
+        let config = open::config(address)?;
+        let sockets = Sockets::start().map_err(OpenError::Threads)?;
+        let session = sockets.connect(&config)?;
+        let begin = open::Begin::new(&options.schema, open::check_server(&session)?);
+        open::migrate(&session, &options.schema)?;
+        let (node, writers) = (Uuid::now_v7(), options.writers.max(1));
+        let start = open::enter(&session, &begin, node, writers)?;
+        let clock = Clock::new(options.clock);
+        clock.not_before(start.mark);
+        clock.was(start.clock_ms);
+        let shared = Arc::new(Shared {
+            node,
+            config,
+            clock,
+            health: Health::default(),
+            queues: (0..writers).map(|_| Queue::default()).collect(),
+            restored_at: Mutex::new(start.restored_at.map(Millis)),
+            begin_write: begin.write.clone(),
+            begin_read: begin.read.clone(),
+            turn: begin.turn.clone(),
+            closing: Closing::default(),
+            sockets,
+        });
+        let pool = Arc::new(reads::Pool::new(options.readers.max(1), session));
+        let threads = start_threads(&shared, &pool).map_err(OpenError::Threads)?;
+        Ok(Arc::new(PostgresStore { pool, threads: Mutex::new(threads), begin, shared }))
+    }
+}
+
+fn start_threads(shared: &Arc<Shared>, pool: &Arc<reads::Pool>) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let named = |name: String| std::thread::Builder::new().name(name);
+    let mut threads = Vec::new();
+    for number in 0..shared.queues.len() {
+        let writer = writer::Writer::new(shared.clone(), number);
+        threads.push(named(format!("store-writer-{number}")).spawn(move || writer.run())?);
+    }
+    let (shared, pool) = (shared.clone(), pool.clone());
+    threads.push(named("store-pulse".into()).spawn(move || pulse(&shared, &pool))?);
+    Ok(threads)
+}
+
+/// Says that this process is there, and keeps its idea of the time right while nothing is written.
+fn pulse(shared: &Shared, pool: &reads::Pool) {
+    while shared.closing.sleep(PULSE_EVERY) {
+        let beat = |session: &Session| {
+            let seen = format!("UPDATE nodes SET seen_at = ({CLOCK}) WHERE id = $1");
+            let calls = vec![
+                Call::Text(shared.begin_write.clone()),
+                Call::Typed(Statement::new(seen, vec![Val::Id(Some(shared.node))])),
+                Call::Typed(Statement::new(CLOCK, vec![])),
+                Call::Text("COMMIT".into()),
+            ];
+            let rows = session.fly(calls).rows()?;
+            rows[2].first().map(|row| row.int(0)).transpose()
+        };
+        match pool.with(shared, beat) {
+            Ok(Some(now)) => _ = shared.clock.was(now),
+            Ok(None) => {}
+            Err(error) => tracing::warn!("the database does not answer: {}", classify(&error)),
+        }
+    }
+}
+
+/// Writes that concern the same thing go to the same writer, so that they stay in order and do not meet.
+fn writer_of(work: &Work, writers: usize) -> usize {
+    if writers == 1 {
+        return 0;
+    }
+    let admission = |request: &AdmitRequest| match (&request.lane, &request.key) {
+        (Some(lane), _) => lane.hash,
+        (None, Some(key)) => key.hash,
+        (None, None) => Hash16(*request.run.as_bytes()),
+    };
+    let hash = match work {
+        Work::Admit(request) => admission(request),
+        Work::AdmitAndRun(both) => admission(&both.0),
+        Work::Commit(commit) => Hash16(*commit.run.as_bytes()),
+        Work::LogDecision(row) => row.claim.unwrap_or(Hash16([0; 16])),
+        Work::KvSet { key, .. } | Work::KvDelete { key, .. } => Hash16::of(&[key.as_bytes()]),
+        Work::ReleaseKey { hash, .. } => *hash,
+        Work::DeleteRun { run, .. } | Work::EraseRun { run, .. } | Work::Message { run, .. } => Hash16(*run.as_bytes()),
+        Work::PutFlow { .. }
+        | Work::AdvanceSchedule(_)
+        | Work::PutSecret(_)
+        | Work::RetireSecret { .. }
+        | Work::PutToken(_)
+        | Work::RevokeToken { .. }
+        | Work::PutWorkspace(_)
+        | Work::Sweep(_)
+        | Work::Restored { .. } => Hash16([0; 16]),
+    };
+    usize::from(hash.0[15]) % writers
+}
+
+impl Store for PostgresStore {
+    fn submit(&self, work: Work, reply: Reply) {
+        let queue = &self.shared.queues[writer_of(&work, self.shared.queues.len())];
+        if let Some(job) = queue.push(Job { work, reply }) {
+            (job.reply)(Err(StoreError::Closed));
+        }
+    }
+
+    fn peek(&self, request: &AdmitRequest) -> Result<Option<(AdmitResult, DecisionRow)>> {
+        self.on_snapshot(|wants| wants.admission(request), |tx| script::peek(tx, request))
+    }
+
+    fn now(&self) -> Millis {
+        self.shared.clock.now()
+    }
+
+    fn close(&self) {
+        self.shared.queues.iter().for_each(Queue::close);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        if threads.is_empty() {
+            return;
+        }
+        self.shared.closing.close();
+        for thread in threads {
+            // The last owner may go away inside a reply. A writer cannot wait for itself: it ends after this batch.
+            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+        let left = self.pool.with(&self.shared, |session| open::leave(session, &self.begin, self.shared.node));
+        if let Err(error) = left {
+            tracing::debug!("the rows of this process stay behind: {}", classify(&error));
+        }
+    }
+
+    fn health(&self) -> Result<()> {
+        self.shared.health.check()?;
+        if self.shared.queues.iter().any(Queue::is_closed) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,7 @@
+//! One file per group of tables: their columns, rows to values and back.
+
+pub mod admin;
+pub mod claims;
+pub mod decisions;
+pub mod history;
+pub mod runs;
