@@ -3,6 +3,7 @@
 //! PostgreSQL does not run as root, so a test that does starts it as the user `postgres`, or else `nobody`. The server
 //! ends with its owner, and where `setpriv` is to be had also with a test that is killed.
 
+use crate::codec::Statement;
 use crate::session::{Call, Session, Sockets};
 use std::fs::File;
 use std::net::TcpListener;
@@ -133,14 +134,21 @@ impl Server {
 
     /// Runs statements outside of every store.
     pub fn run(&self, sql: &str) {
-        self.with(|session| {
-            if let Err(error) = session.fly(vec![Call::Text(sql.to_owned())]).rows() {
-                panic!("{sql}: {error:?}");
-            }
+        self.with(|session| match session.fly(vec![Call::Text(sql.to_owned())]).rows() {
+            Ok(_) => {}
+            Err(error) => panic!("{sql}: {error:?}"),
         });
     }
 
-    fn with(&self, act: impl FnOnce(&Session)) {
+    /// The first number of the first row.
+    pub fn number(&self, sql: &str) -> i64 {
+        self.with(|session| match session.fly(vec![Call::Typed(Statement::new(sql, vec![]))]).rows() {
+            Ok(rows) => rows[0][0].get(0),
+            Err(error) => panic!("{sql}: {error:?}"),
+        })
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&Session) -> T) -> T {
         let sockets = Sockets::start().expect("threads start");
         let config = crate::open::config(&self.address()).expect("an address");
         match sockets.connect(&config) {

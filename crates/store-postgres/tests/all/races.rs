@@ -1,6 +1,8 @@
 //! Several stores on one database, as several processes: the same keys, lanes and values at the same time.
 
 use crate::workers::*;
+use semel_core::Hash16;
+use semel_core::admission::{Busy, Decision};
 use semel_store::check::{self, Code};
 use semel_store::conformance::program::Dice;
 use semel_store::*;
@@ -65,6 +67,29 @@ fn a_key_that_many_bring_at_once_has_one_run() {
     assert_eq!(answers.iter().filter(|(_, _, created)| *created).count(), 30);
     assert!(finish(&nodes[1]), "everything ends");
     assert_clean(&*nodes[2]);
+}
+
+/// A twin that finds its key absent, waits for the lane, and then finds the lane full of its own event.
+#[test]
+fn a_twin_is_not_refused_because_of_its_own_run() {
+    let server = Server::start();
+    let nodes = nodes(&server);
+    let lane = |number: u64| LaneRequest { hash: Hash16([number as u8 + 1; 16]), limit: 2, busy: Busy::Reject };
+    for number in 0..40 {
+        // One slot of two is taken, so that the lane is there to be locked.
+        assert!(admit(&*nodes[0], event(&format!("first {number}"), id(50, number), Some(lane(number)))).created);
+    }
+    let answers = Mutex::new(Vec::new());
+    at_once(&nodes, |store, worker| {
+        for number in 0..40 {
+            let answer = admit(store, event(&format!("k{number}"), id(worker, number), Some(lane(number))));
+            answers.lock().unwrap().push((number, answer.decision, answer.reason));
+        }
+    });
+    let answers = answers.into_inner().unwrap();
+    let refused: Vec<_> = answers.iter().filter(|(_, decision, _)| *decision == Decision::Reject).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    assert_eq!(answers.iter().filter(|(_, decision, _)| *decision == Decision::Start).count(), 40);
 }
 
 #[test]
