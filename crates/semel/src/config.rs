@@ -125,7 +125,7 @@ fn settle(file: File) -> Result<Config, Failure> {
     let store = file.store.as_deref().map(StorePath::parse).transpose()?;
     let data_dir = match (file.data_dir, &store) {
         (Some(dir), _) => dir,
-        (None, Some(store)) => store.directory(),
+        (None, Some(store)) => store.directory().unwrap_or_else(|| PathBuf::from(DEFAULT_DIR)),
         (None, None) => PathBuf::from(DEFAULT_DIR),
     };
     let secret_key = match (file.secrets.key_file, file.secrets.key_command) {

@@ -12,7 +12,7 @@ mod data_dir;
 mod logging;
 mod secret_key;
 
-use crate::config::Config;
+use crate::config::{Config, StorePath};
 use crate::failure::Failure;
 use crate::output::{Reply, Shell, say};
 use crate::signals::Stop;
@@ -22,6 +22,7 @@ use semel_engine::system::{RealPerformer, SystemClock, SystemEntropy};
 use semel_engine::{Engine, Parts};
 use semel_server::{AppState, ServerConfig, TriggerScope};
 use semel_store::{Store, StoreError, SweepRules, Work, WorkspaceRow};
+use semel_store_postgres::PostgresStore;
 use semel_store_sqlite::{OpenError, SqliteStore};
 use semel_tasks::{NetConfig, PrivatePolicy};
 use std::net::SocketAddr;
@@ -97,8 +98,14 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
-    let store = SqliteStore::open(&config.store.0, semel_store_sqlite::Options::default());
-    let store = store.map_err(|error: OpenError| Failure::refused(error.code(), error.to_string()))?;
+    let store: Arc<dyn Store> = match &config.store {
+        StorePath::Sqlite(path) => SqliteStore::open(path, semel_store_sqlite::Options::default())
+            .map_err(|error: OpenError| Failure::refused(error.code(), error.to_string()))?,
+        StorePath::Postgres(address) => {
+            let options = semel_store_postgres::Options { alone: true, ..semel_store_postgres::Options::default() };
+            PostgresStore::open(address, options).map_err(|error| Failure::refused(error.code(), error.to_string()))?
+        }
+    };
     ensure_main(store.as_ref())?;
     tell_restored(store.as_ref())?;
     Ok(store)

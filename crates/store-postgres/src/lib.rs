@@ -48,7 +48,8 @@ use session::{Call, Session, Sockets};
 use shared::{CLOCK, Clock, Closing, Shared};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio_postgres::Config;
 use uuid::Uuid;
 
 const PULSE_EVERY: Duration = Duration::from_secs(5);
@@ -69,6 +70,7 @@ impl PostgresStore {
         let session = sockets.connect(&config)?;
         let begin = open::Begin::new(&options.schema, open::check_server(&session)?);
         open::migrate(&session, &options.schema)?;
+        let alone = if options.alone { Some(be_alone(&sockets, &config, &options.schema)?) } else { None };
         let (node, writers) = (Uuid::now_v7(), options.writers.max(1));
         let start = open::enter(&session, &begin, node, writers)?;
         let clock = Clock::new(options.clock);
@@ -84,12 +86,43 @@ impl PostgresStore {
             begin_write: begin.write.clone(),
             begin_read: begin.read.clone(),
             turn: begin.turn.clone(),
+            alone: Mutex::new(alone.map(|session| (options.schema.clone(), session))),
             closing: Closing::default(),
             sockets,
         });
         let pool = Arc::new(reads::Pool::new(options.readers.max(1), session));
         let threads = start_threads(&shared, &pool).map_err(OpenError::Threads)?;
         Ok(Arc::new(PostgresStore { pool, threads: Mutex::new(threads), begin, shared }))
+    }
+}
+
+/// A process that was killed a moment ago may still be known to the database.
+const ALONE_WITHIN: Duration = Duration::from_secs(5);
+
+fn be_alone(sockets: &Sockets, config: &Config, schema: &str) -> std::result::Result<Session, OpenError> {
+    let session = sockets.connect(config)?;
+    let until = Instant::now() + ALONE_WITHIN;
+    while !open::be_alone(&session, schema)? {
+        if Instant::now() > until {
+            return Err(OpenError::Locked(schema.to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(session)
+}
+
+/// The lock goes with its connection. It is taken again, unless somebody else has it by then.
+fn stay_alone(shared: &Shared) {
+    let mut alone = shared.alone.lock();
+    let Some((schema, session)) = alone.as_mut().filter(|(_, session)| session.is_closed()) else { return };
+    let Ok(again) = shared.connect() else { return };
+    match open::be_alone(&again, schema) {
+        Ok(true) => *session = again,
+        Ok(false) => {
+            let text = "another process has taken the database while the connection was lost";
+            shared.health.poison(&StoreError::Poisoned(text.into()));
+        }
+        Err(error) => tracing::warn!("the database does not answer: {}", classify(&error)),
     }
 }
 
@@ -108,6 +141,7 @@ fn start_threads(shared: &Arc<Shared>, pool: &Arc<reads::Pool>) -> std::io::Resu
 /// Says that this process is there, and keeps its idea of the time right while nothing is written.
 fn pulse(shared: &Shared, pool: &reads::Pool) {
     while shared.closing.sleep(PULSE_EVERY) {
+        stay_alone(shared);
         let beat = |session: &Session| {
             let seen = format!("UPDATE nodes SET seen_at = ({CLOCK}) WHERE id = $1");
             let calls = vec![

@@ -23,11 +23,13 @@ pub struct Options {
     /// Threads that write, each over a connection of its own.
     pub writers: usize,
     pub readers: usize,
+    /// No other process may have the store open so: for one that drives runs. They have no leases yet.
+    pub alone: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { clock: None, schema: "semel".into(), writers: 2, readers: 4 }
+        Options { clock: None, schema: "semel".into(), writers: 2, readers: 4, alone: false }
     }
 }
 
@@ -40,6 +42,8 @@ pub enum OpenError {
     Schema(String),
     #[error("the database cannot be reached: {0}")]
     Away(String),
+    #[error("the schema `{0}` is in use by another process: stop that one first, or give this one another database")]
+    Locked(String),
     #[error("the database server is version {0}; 13 or later is needed")]
     OldServer(i64),
     #[error("the database has the encoding {0}; UTF8 is needed")]
@@ -60,6 +64,7 @@ impl OpenError {
             OpenError::Address(_) => "store_address",
             OpenError::Schema(_) => "store_schema",
             OpenError::Away(_) => "store_away",
+            OpenError::Locked(_) => "store_locked",
             OpenError::OldServer(_) => "store_old_server",
             OpenError::Encoding(_) => "store_encoding",
             OpenError::Newer { .. } => "store_newer",
@@ -135,6 +140,15 @@ fn ask_number(session: &Session, sql: &str) -> Result<i64, Error> {
     match ask(session, sql, vec![])?.first() {
         Some(row) => row.int(0),
         None => Ok(0),
+    }
+}
+
+/// Takes the lock of the one process that drives runs; it lasts as long as the connection.
+pub fn be_alone(session: &Session, schema: &str) -> Result<bool, Error> {
+    let sql = format!("SELECT pg_try_advisory_lock(hashtext('semel serves'), hashtext('{schema}'))");
+    match ask(session, &sql, vec![])?.first() {
+        Some(row) => row.yes(0),
+        None => Ok(false),
     }
 }
 

@@ -61,6 +61,8 @@ pub struct Shared {
     pub begin_read: String,
     /// Waits until it is this transaction's turn.
     pub turn: String,
+    /// The schema and the connection that holds its lock, for a process that must be the only one.
+    pub alone: Mutex<Option<(String, Session)>>,
     pub closing: Closing,
     pub sockets: Sockets,
 }

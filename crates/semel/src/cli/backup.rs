@@ -39,7 +39,7 @@ impl Backup {
         let config = Config::load(self.config.as_deref(), |name| std::env::var(name).ok(), flags)?;
         let now = now();
         let target = if self.target.is_dir() { self.target.join(file_name(now)) } else { self.target };
-        semel_store_sqlite::backup(&config.store.0, &target, now).map_err(failed)?;
+        semel_store_sqlite::backup(config.store.file()?, &target, now).map_err(failed)?;
         let bytes = std::fs::metadata(&target).map(|file| file.len()).unwrap_or_default();
         let data = json!({ "path": target.display().to_string(), "bytes": bytes, "backup_at": now.to_rfc3339() });
         let text = format!("{} ({} MiB)", target.display(), bytes.div_ceil(1 << 20));

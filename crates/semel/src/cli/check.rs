@@ -85,7 +85,7 @@ impl Check {
         let flags = Flags { store: self.store.clone(), data_dir: self.data_dir.clone(), ..Flags::default() };
         let config = Config::load(self.config.as_deref(), |name| std::env::var(name).ok(), flags)?;
         let options = Options { workspace: self.workspace.clone().map(WorkspaceId), ..Options::default() };
-        let inspection = Inspection::open(&config.store.0).map_err(cannot_open)?;
+        let inspection = Inspection::open(config.store.file()?).map_err(cannot_open)?;
         let bar = progress(shell);
         let report = inspection.check(&options, self.full, &mut |counts: &Counts| {
             bar.set_message(format!("{} runs, {} keys", counts.runs, counts.claims));

@@ -49,6 +49,16 @@ fn every_section_is_read() {
 }
 
 #[test]
+fn a_database_has_no_directory_and_its_password_is_not_shown() {
+    let flags =
+        Flags { store: Some("postgres://ada:geheim@db.example/semel?password=geheim".into()), ..Flags::default() };
+    let config = load("", &[], flags).unwrap();
+    assert_eq!(config.store.to_string(), "postgres://db.example/semel");
+    assert_eq!(config.data_dir, PathBuf::from("semel-data"));
+    assert!(config.store.file().is_err());
+}
+
+#[test]
 fn mistakes_in_the_file_have_a_place() {
     insta::assert_snapshot!(refused("listen = '127.0.0.1:1'\nlistne = 'x'\n"), @"semel.toml:2:1: unknown field `listne`, expected one of `listen`, `store`, `data_dir`, `dev`, `log`, `limits`, `outbound`, `secrets`, `trigger`, `retention`");
     insta::assert_snapshot!(refused("[outbound]\nprivate = 'maybe'\n"), @"semel.toml:2:11: unknown variant `maybe`, expected `allow` or `deny`");
@@ -59,7 +69,7 @@ fn mistakes_in_the_file_have_a_place() {
 #[test]
 fn values_that_make_no_sense_are_refused() {
     insta::assert_snapshot!(refused("listen = 'nowhere'"), @"`nowhere` is not an address to listen on");
-    insta::assert_snapshot!(refused("store = 'postgres://x'"), @"this build stores in SQLite only");
+    insta::assert_snapshot!(refused("store = 'postgres:x'"), @"`postgres:x` is not a store");
     insta::assert_snapshot!(refused("store = 'x.db'"), @"`x.db` is not a store");
     insta::assert_snapshot!(refused("[retention]\nhistory = 'P1M'"), @"retention.history: `P1M` uses years, months or weeks, whose length is not fixed; use days (P30D) or hours");
     insta::assert_snapshot!(refused("[secrets]\nkey_file = 'a'\nkey_command = 'b'"), @"give secrets.key_file or secrets.key_command, not both");

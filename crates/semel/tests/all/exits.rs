@@ -19,7 +19,7 @@ fn wrong_usage_is_2() {
         &["token", "create", "--role", "admin", "--expires", "P1M"],
         &["flow", "validate", "no-such-file.yaml"],
         &["serve", "--dev", "--listen", "0.0.0.0:0"],
-        &["serve", "--store", "postgres://x"],
+        &["serve", "--store", "postgres:x"],
         &["serve", "--config", "no-such-file.toml"],
         &["demo", "--deliveries", "1"],
     ] {

@@ -116,6 +116,17 @@ fn many_may_open_a_new_database_at_once() {
     });
 }
 
+#[test]
+fn two_that_must_be_alone_are_not_both_let_in() {
+    let server = Server::start();
+    let options = || Options { alone: true, ..Options::default() };
+    let first = PostgresStore::open(&server.address(), options()).unwrap();
+    let second = PostgresStore::open(&server.address(), options());
+    assert_eq!(second.err().map(|error| error.code()), Some("store_locked"));
+    drop(first);
+    assert!(PostgresStore::open(&server.address(), options()).is_ok());
+}
+
 /// What clients were told, by key.
 type Told = Mutex<BTreeMap<String, RunId>>;
 

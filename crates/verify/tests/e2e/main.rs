@@ -24,6 +24,7 @@ mod lanes_more;
 mod limits;
 mod loops;
 mod policies;
+mod postgres;
 mod races;
 mod schedules;
 mod secrets;

@@ -25,7 +25,7 @@ pub const ROOMS: &[Room] = &[
     Room { name: "server", uses: &["core", "engine", "flow", "store"], tests_may_use: &["store-sqlite", "tasks"] },
     Room {
         name: "semel",
-        uses: &["core", "engine", "flow", "server", "store", "store-sqlite", "tasks"],
+        uses: &["core", "engine", "flow", "server", "store", "store-postgres", "store-sqlite", "tasks"],
         tests_may_use: &[],
     },
 ];

@@ -19,6 +19,8 @@ pub struct Options {
     pub environment: Vec<(String, String)>,
     /// Where the store is, if not beside the logs.
     pub data: Option<PathBuf>,
+    /// A database instead of a file.
+    pub database: Option<String>,
 }
 
 impl Options {
@@ -101,7 +103,10 @@ impl Server {
     /// `semel serve` on this store, not yet started.
     pub fn serve_command(&self, port_file: &Path) -> Command {
         let mut command = self.command();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--store"]).arg(format!("sqlite:{}", self.store().display()));
+        let file = format!("sqlite:{}", self.store().display());
+        let store = self.options.database.as_ref().unwrap_or(&file);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--data-dir"]);
+        command.arg(self.store().parent().expect("a directory"));
         command.arg("--port-file").arg(port_file);
         if !self.options.tokens {
             command.arg("--dev");
