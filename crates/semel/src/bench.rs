@@ -84,7 +84,7 @@ impl Bench<'_> {
         // The first server makes the store and leaves one run in it, whose rows the raw store repeats.
         let server = self.start()?;
         self.push(&server, &[FRESH, STEPS10])?;
-        load::run(&self.shape(&server, "bench:fresh", "model"), 1, Duration::from_millis(50))?;
+        load::run(&self.shape(&server, "bench:fresh", &format!("model-{}", self.tag)), 1, Duration::from_millis(50))?;
         self.end(server)?;
         let mut report = Report { clients: self.options.clients, seconds: self.options.seconds, ..Report::default() };
         let mut raw = RawStore::open(&self.path, "bench", "fresh", format!("raw-{}", self.tag))?;
