@@ -2,7 +2,7 @@
 //! what was decided, and this is what it means.
 
 use super::event::{Event, Failure, ListName, Stage, StepOutcome, TimerWhy, VerdictKind};
-use super::state::{Doubt, GroupState, Phase, RunState, Sending, Step, Timer, Work};
+use super::state::{Doubt, GroupState, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt};
 use super::step::{StepKey, step_id};
 use crate::ids::RunId;
 use crate::ir::EffectClass;
@@ -48,11 +48,13 @@ impl RunState {
             }
             Event::TimerFired { timer } => self.fire_timer(*timer),
             Event::Intent { step, attempt, send, class, out_key, safe_until, timeout_ms, .. } => {
-                let repeats = match self.steps.get(step).map(|s| &s.work) {
-                    Some(
-                        Work::Backoff { sending: Some(sending), .. } | Work::Doubtful(sending) | Work::Sending(sending),
-                    ) => sending.repeats,
-                    _ => 0,
+                // A send whose fate is not known stays unknown, whatever a later one is answered.
+                let (repeats, lost) = match self.steps.get(step).map(|s| &s.work) {
+                    Some(Work::Sending(sending)) => (sending.repeats, leaves_doubt(*class)),
+                    Some(Work::Backoff { sending: Some(sending), .. } | Work::Doubtful(sending)) => {
+                        (sending.repeats, sending.lost && leaves_doubt(*class))
+                    }
+                    _ => (0, false),
                 };
                 if self.doubts.get(step).is_some_and(|doubt| doubt.verdict.is_some()) {
                     self.doubts.remove(step);
@@ -62,7 +64,7 @@ impl RunState {
                     found.work = Work::Sending(Sending {
                         send: *send,
                         repeats,
-                        lost: false,
+                        lost,
                         class: *class,
                         out_key: out_key.clone(),
                         safe_until: *safe_until,

@@ -143,7 +143,7 @@ pub struct Sending {
     pub send: u32,
     /// Sends since the last attempt began: automatic repeats are bounded.
     pub repeats: u32,
-    /// The last answer was lost: sending again needs the class's leave at that time.
+    /// An answer was lost, this time or before: sending again needs the class's leave at that time.
     #[serde(default)]
     pub lost: bool,
     pub class: EffectClass,

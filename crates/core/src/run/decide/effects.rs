@@ -96,7 +96,7 @@ impl Machine<'_> {
         let (attempt, first_at) = (step.attempt, step.first_at.unwrap_or(self.now));
         let sent = match &step.work {
             Work::Sending(sending) | Work::Backoff { sending: Some(sending), .. } => {
-                Some((sending.send, sending.class))
+                Some((sending.send, sending.class, sending.lost))
             }
             _ => None,
         };
@@ -109,10 +109,12 @@ impl Machine<'_> {
         };
         // A sub-run's time-out belongs to the attempt.
         self.clear_timers(|timer| timer.step == *key);
-        if let (Some(_), Loss::Repeatable, Some((send, _))) = (delay, loss, sent) {
+        if let (Some(_), Loss::Repeatable, Some((send, _, _))) = (delay, loss, sent) {
             self.emit(Event::SendLost { step: key.clone(), send, failure: failure.clone() });
         }
-        let doubt = delay.is_none() && loss != Loss::No && sent.is_some_and(|(_, class)| leaves_doubt(class));
+        // That the last send was refused says nothing about one before it whose answer was lost.
+        let doubt = delay.is_none()
+            && sent.is_some_and(|(_, class, lost_before)| leaves_doubt(class) && (loss != Loss::No || lost_before));
         self.emit(Event::AttemptFailed { step: key.clone(), attempt, failure: failure.clone(), doubt });
         match delay {
             Some(delay) => self.set_timer(key, delay, TimerWhy::Backoff),

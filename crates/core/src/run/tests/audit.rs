@@ -96,6 +96,8 @@ pub fn at_rest(state: &RunState) {
 struct Sent {
     /// A request may have arrived and no answer to it was recorded.
     unknown: bool,
+    /// So it was of a send before the last one.
+    lost: bool,
     done: bool,
     safe_until: Option<Millis>,
     keys: BTreeSet<String>,
@@ -127,7 +129,7 @@ impl Ledger {
             && matches!(state.steps.get(step).map(|s| &s.work), Some(Work::Sending(sending)) if sending.send == *send)
             && !matches!(outcome, Performed::Lost { .. })
         {
-            self.of(step).unknown = false;
+            self.of(step).unknown = self.of(step).lost;
         }
     }
 
@@ -191,6 +193,7 @@ impl Ledger {
         }
         sent.keys.insert(key.to_owned());
         *sent = Sent {
+            lost: sent.unknown && !sent.repeat,
             unknown: true,
             done: false,
             safe_until,

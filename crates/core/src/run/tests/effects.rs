@@ -2,7 +2,7 @@
 
 use super::flows::*;
 use super::world::*;
-use crate::ir::{EffectClass, OnDoubt, Retry, RetrySchedule};
+use crate::ir::{EffectClass, OnDoubt, Retry, RetrySchedule, Task};
 use crate::run::*;
 use Answer::*;
 
@@ -29,6 +29,22 @@ fn lost(task: crate::ir::Task, n: usize) -> World {
 }
 
 scenarios! {
+    fn a_refusal_says_nothing_about_a_send_before_it_that_was_lost() {
+        let lost_then_refused = |task: Task| World::of(vec![task]).calls("a", &[Lost, Fail]).start().finished();
+        // The next attempt comes when the far side has forgotten the key.
+        let world = lost_then_refused(keyed("a").retried(3, 100_000));
+        assert_eq!((world.intents("a").len(), world.status(), world.state.open_doubts()), (2, Status::Held, 1));
+        // There is no next attempt.
+        let world = lost_then_refused(keyed("a"));
+        assert_eq!((world.intents("a").len(), world.status(), world.state.open_doubts()), (2, Status::Held, 1));
+        // The next attempt comes in time, and settles it.
+        let world = lost_then_refused(keyed("a").retried(3, 1_000));
+        assert_eq!((world.intents("a").len(), world.status()), (3, Status::Completed));
+        // A class that may be repeated has no doubts.
+        let world = lost_then_refused(effect("a", EffectClass::Repeatable));
+        assert_eq!(world.status(), Status::Failed);
+    }
+
     fn retries_wait_as_their_schedule_says_then_fail() {
         let world = with_schedule(RetrySchedule::Constant { interval_ms: 500 }).start().finished();
         assert_eq!(waits(&world), [500, 500, 500]);
