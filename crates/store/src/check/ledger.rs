@@ -13,6 +13,8 @@ struct Effect {
     row: EffectRow,
     /// Something may have left and its fate is not recorded.
     unknown: bool,
+    /// So it was of a send before the last one: an answer to a later one does not change that.
+    lost: bool,
     /// A person asked for another send since.
     allowed: bool,
     /// A person said that it did not happen; to have the run go on is then to ask for another send.
@@ -49,7 +51,7 @@ impl Ledger {
             Event::Intent { .. } => self.intent(run, event, state, flow, out),
             Event::SendLost { step, .. } => self.of(step, |effect| effect.unknown = true),
             Event::AttemptFailed { step, doubt, .. } => self.of(step, |effect| {
-                effect.unknown = *doubt;
+                effect.unknown = *doubt || effect.lost;
                 effect.row.state = if *doubt { EffectState::InDoubt } else { EffectState::FailedClean };
             }),
             Event::DoubtRaised { step, .. } => self.of(step, |effect| {
@@ -101,11 +103,14 @@ impl Ledger {
             safe_until: *safe_until,
             at: Millis(0),
         };
+        let mut lost = false;
         if let Some(before) = self.effects.get(&id) {
             before.next_send(&row, flow, out);
+            lost = before.unknown && !before.allowed;
         }
         self.open.insert(step.clone(), id);
-        self.effects.insert(id, Effect { row, unknown: true, allowed: false, called_failed: false, new_key: false });
+        let next = Effect { row, unknown: true, lost, allowed: false, called_failed: false, new_key: false };
+        self.effects.insert(id, next);
     }
 
     /// The rows the table must hold, by step id. The instant is not compared.

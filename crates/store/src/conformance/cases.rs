@@ -81,6 +81,7 @@ macro_rules! conformance_cases {
             commits::the_end_clears_timers,
             commits::an_ended_run_reopens,
             commits::a_twin_reopens_without_a_second_generation,
+            commits::a_twin_and_a_person_reopen_a_run_once,
             commits::a_full_lane_keeps_a_run_closed,
             commits::a_parent_hears_of_the_end,
             commits::a_parent_that_does_not_wait_hears_only_of_doubts,

@@ -249,6 +249,14 @@ pub fn a_twin_reopens_without_a_second_generation(b: &Bench) {
     assert_eq!((b.head(run).generation, b.claim("a").unwrap().generation), (2, 2));
 }
 
+pub fn a_twin_and_a_person_reopen_a_run_once(b: &Bench) {
+    let run = b.ended("a", EndStatus::Failed);
+    let restart = RunCommit { settle: Settle::Reopened, ..b.step(run) };
+    b.admit(b.keyed("a"));
+    b.commit(restart);
+    assert_eq!((b.head(run).generation, b.claim("a").unwrap().generation), (2, 2));
+}
+
 pub fn a_full_lane_keeps_a_run_closed(b: &Bench) {
     let run = b.start(b.in_lane("1", Busy::Reject));
     b.end(run, EndStatus::Failed);

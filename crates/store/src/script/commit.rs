@@ -359,7 +359,7 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, before: Before,
             };
             out.wake.extend(settle_end(tx, run, status, &outputs)?);
         }
-        Settle::Reopened => {
+        Settle::Reopened if before.ended => {
             for mut claim in tx.claims_of_run(&run.workspace, run.id)? {
                 reopen_claim(&mut claim);
                 tx.put_claim(&run.workspace, &claim)?;
@@ -367,7 +367,8 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, before: Before,
             run.generation += 1;
             run.ended_at = None;
         }
-        Settle::ReopenedByTwin => run.ended_at = None,
+        // A twin was faster and has raised the generation, or nobody has ever seen the end.
+        Settle::Reopened | Settle::ReopenedByTwin => run.ended_at = None,
     }
     if matches!(commit.settle, Settle::Reopened | Settle::ReopenedByTwin) {
         tx.put_run_result(&run.workspace, run.id, None, None)?;
