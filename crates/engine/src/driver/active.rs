@@ -76,6 +76,8 @@ pub struct Active {
     pub correlation_id: String,
     pub created_at: Millis,
     pub status_on_load: Status,
+    /// What the head says of `is_active`, as it was read or written last.
+    pub head_active: bool,
     pub erased: bool,
     pub state: RunState,
     pub memory: Memory,
@@ -132,6 +134,7 @@ impl Active {
             correlation_id: row.correlation_id,
             created_at: row.created_at,
             status_on_load: row.status,
+            head_active: row.active,
             erased: row.erased,
             state,
             memory,

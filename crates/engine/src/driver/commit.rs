@@ -22,10 +22,17 @@ impl Active {
             && pending.logs.is_empty()
             && self.stale_timers.is_empty();
         // A request that changed nothing is still answered by a commit: that proves the guard.
-        if nothing && pending.tickets.is_empty() {
+        if nothing && pending.tickets.is_empty() && !self.rests_unseen() {
             return None;
         }
         Some(self.build())
+    }
+
+    /// An op was carried out by the commit that paused the run: nothing follows from it any more, and the head still
+    /// says that it works.
+    fn rests_unseen(&self) -> bool {
+        let unseen = self.head_active && self.state.paused && !self.state.restored;
+        unseen && !self.state.is_active() && self.queue.is_empty()
     }
 
     fn build(&mut self) -> RunCommit {
@@ -67,6 +74,7 @@ impl Active {
             cancels: pending.cancels.clone(),
         };
         self.memory.forget_settled(&self.state);
+        self.head_active = commit.head.active;
         self.committed = pending;
         commit
     }

@@ -383,3 +383,27 @@ fn what_a_commit_means_for_others_is_told_even_if_its_run_is_gone() {
     assert!(world.runs().iter().all(|run| run.status.is_ended()));
     assert_eq!(world.driver.in_memory(), 0, "nobody drives a run that was replaced");
 }
+
+/// The commit that carries an op out also pauses the run: the head must not say that it works.
+#[test]
+fn a_run_that_is_paused_beside_an_op_is_shown_as_paused() {
+    let mut world = World::new();
+    world.push(
+        "{id: f, namespace: n, tasks: [{id: all, type: flow.Parallel, tasks: [\
+         {id: b, type: flow.Sequential, tasks: [{id: c, type: http.Request, uri: 'http://x/c'}, \
+         {id: d, type: kv.Set, key: k, value: v}]}, {id: a, type: http.Request, uri: 'http://x/a'}]}, \
+         {id: last, type: log.Log, message: hello}]}",
+    );
+    let run = world.admit("f", None, json!({})).run.unwrap().id;
+    while world.calls.len() < 2 {
+        world.step(1);
+    }
+    // The first answer is being written; the second, and the wish, wait for that.
+    world.step(2);
+    world.interrupt(run, Control::Pause);
+    world.drain();
+    assert_eq!((world.status(run), world.row(run).active), (Status::Paused, false));
+    world.control(run, Control::Resume).unwrap();
+    world.run_down();
+    assert_eq!(world.status(run), Status::Completed);
+}
