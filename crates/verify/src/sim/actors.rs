@@ -12,6 +12,7 @@ use semel_core::{Door, FlowRef, RunId, WorkspaceId};
 use semel_engine::{AdmitError, Control, ControlError, Occurrence, PushError};
 use semel_store::{AdmitResult, ClaimQuery, Done, RunCommit, StoreError, SweepRules, Work};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What somebody waits for.
@@ -39,6 +40,8 @@ pub(super) enum Ending {
 #[derive(Clone, Debug)]
 pub struct Answered {
     pub caller: u64,
+    /// By the store's clock.
+    pub at: i64,
     pub workspace: WorkspaceId,
     pub flow: usize,
     pub payload: Payload,
@@ -47,6 +50,22 @@ pub struct Answered {
     /// For a replay: what the run showed then.
     pub shown: Option<(u32, Status, Option<Json>)>,
 }
+
+/// What was written about an effect; it outlives the run's rows.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    pub intents: usize,
+    pub keys: BTreeSet<String>,
+    /// The latest instant at which one of its intents may be sent.
+    pub safe_until: Option<i64>,
+    /// Verdicts that it is to be sent again, or has failed.
+    pub verdicts: usize,
+    /// A verdict said that it was done.
+    pub done_by_hand: bool,
+}
+
+/// Decisions are kept this long.
+pub const DECISIONS_MS: i64 = 400 * 86_400_000;
 
 pub(super) fn workspace(index: usize) -> WorkspaceId {
     WorkspaceId(WORKSPACES[index].to_owned())
@@ -248,6 +267,7 @@ impl World {
         self.fresh.remove(&caller);
         self.answers.push(Answered {
             caller,
+            at: self.store_now(),
             workspace: ws,
             flow: sending.flow,
             payload: sending.payload,
@@ -394,7 +414,7 @@ impl World {
             let _ = engine.tick_schedules().await;
             Ending::Nothing
         });
-        let rules = SweepRules { limit: 100, decisions_ms: 400 * 86_400_000, history_ms: Some(60_000) };
+        let rules = SweepRules { limit: 100, decisions_ms: DECISIONS_MS, history_ms: Some(60_000) };
         let sweep = Box::pin(async move {
             let _ = other.sweep(rules).await;
             Ending::Nothing
@@ -422,7 +442,8 @@ impl World {
             match row.status {
                 Status::Paused => self.control(ws, run, Control::Resume, Wish::Resume),
                 Status::Held => {
-                    if let Some(step) = self.doubt_of(&ws, run, 0) {
+                    // One after the other: a doubt that was decided stays in the ledger until all are.
+                    if let Some(step) = self.doubt_of(&ws, run, self.events) {
                         let verdict = VerdictKind::Done;
                         let result = Some(json!({"code": 200, "body": "by hand"}));
                         self.control(
@@ -437,7 +458,7 @@ impl World {
             }
         }
         let waiting = self.open_jobs().any(|job| !matches!(job, Job::Errand | Job::Waiter { .. }));
-        if open > 0 || waiting || self.script_left() {
+        if open > 0 || waiting || self.script_left() || self.on_its_way() {
             let next = if self.script_left() { gap } else { gap.min(86_400_000) };
             return self.at(self.now + next, Next::Operate((gap * 2).min(40 * 86_400_000)));
         }
@@ -558,11 +579,22 @@ impl World {
             let kind = format!("{event:?}");
             let kind = kind.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
             *self.kinds.entry(kind).or_insert(0) += 1;
-            if let Event::Intent { step, .. } = event
-                && let Some(row) = commit.effects.iter().find(|row| row.step == *step)
-            {
-                *self.intents.entry(row.step_id.hex()).or_insert(0) += 1;
+            self.note_effect(commit, event);
+        }
+    }
+
+    fn note_effect(&mut self, commit: &RunCommit, event: &Event) {
+        let (Event::Intent { step, .. } | Event::Verdict { step, .. }) = event else { return };
+        let Some(row) = commit.effects.iter().find(|row| row.step == *step) else { return };
+        let told = self.told.entry(row.step_id.hex()).or_default();
+        match event {
+            Event::Intent { out_key, safe_until, .. } => {
+                told.intents += 1;
+                told.keys.insert(out_key.clone());
+                told.safe_until = told.safe_until.max(safe_until.map(|until| until.0));
             }
+            Event::Verdict { verdict: VerdictKind::Done, .. } => told.done_by_hand = true,
+            _ => told.verdicts += 1,
         }
     }
 }

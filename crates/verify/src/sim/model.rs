@@ -107,6 +107,10 @@ pub struct Model {
     pub delivered: BTreeMap<RunId, usize>,
     /// Keys of the key-value store that are there.
     kv: BTreeSet<(String, String, String)>,
+    /// Keys that a person freed, by workspace.
+    pub freed: BTreeSet<(String, String)>,
+    /// How often a twin had a run go on.
+    pub resumed: BTreeMap<RunId, usize>,
     /// Instants that schedules have fired for, by workspace and flow.
     pub ticks: BTreeMap<(String, String), BTreeSet<String>>,
 }
@@ -478,10 +482,11 @@ impl Model {
             }
             (Work::DeleteRun { run, .. }, Done::Unit) => {
                 self.deleted.insert(*run);
-                self.claims.retain(|_, claim| claim.run != *run);
+                self.free(|claim| claim.run == *run);
             }
-            (Work::ReleaseKey { hash, .. }, Done::Unit) => self.claims.retain(|_, claim| claim.hash != *hash),
+            (Work::ReleaseKey { hash, .. }, Done::Unit) => self.free(|claim| claim.hash == *hash),
             (Work::Sweep(_), _) => {
+                self.forget(store);
                 let gone: Vec<RunId> = self
                     .born
                     .iter()
@@ -496,6 +501,30 @@ impl Model {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn free(&mut self, which: impl Fn(&Claim) -> bool) {
+        let freed = &mut self.freed;
+        self.claims.retain(|(workspace, _, key, _), claim| {
+            let gone = which(claim);
+            if gone {
+                freed.insert((workspace.clone(), key.clone()));
+            }
+            !gone
+        });
+    }
+
+    /// What has no window any more is gone after a sweep, and stays so if a person has its run go on.
+    fn forget(&mut self, store: &dyn Store) {
+        let now = store.now().0;
+        let is_over = |(event, claim): &(&EventId, &Claim)| {
+            let row = Model::row(store, &WorkspaceId(event.0.clone()), claim.run);
+            row.is_some_and(|row| self.known(claim, &row, now) == Known::Absent)
+        };
+        let over: Vec<EventId> = self.claims.iter().filter(is_over).map(|(event, _)| event.clone()).collect();
+        for event in over {
+            self.claims.remove(&event);
         }
     }
 
@@ -559,6 +588,7 @@ impl Model {
             }
         }
         if let (Decision::Resume, Some(run)) = (result.decision, run) {
+            *self.resumed.entry(run).or_insert(0) += 1;
             self.reopened(run);
         }
         for fenced in &result.fenced {

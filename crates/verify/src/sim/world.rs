@@ -28,7 +28,7 @@ use std::task::{Context, Poll, Wake, Waker};
 pub const EPOCH: i64 = 1_700_000_000_000;
 /// Events before the world heals, and after it.
 const SAFETY_EVENTS: u64 = 2_000;
-const LIVENESS_EVENTS: u64 = 60_000;
+const LIVENESS_EVENTS: u64 = 200_000;
 /// Virtual time in which everything must have come to rest.
 const LIVENESS_MS: i64 = 400 * 86_400_000;
 
@@ -110,8 +110,8 @@ pub struct World {
     pub pushed: BTreeMap<(String, String, u32), Flow>,
     pub(super) heads: BTreeMap<(usize, usize), Flow>,
     pub(super) fresh: BTreeSet<u64>,
-    /// Durable intents, by step id.
-    pub(super) intents: BTreeMap<String, usize>,
+    /// By step id.
+    pub(super) told: BTreeMap<String, super::actors::Told>,
     /// Kinds of journal events that were written.
     pub kinds: BTreeMap<String, u64>,
     pub statuses: BTreeMap<String, u64>,
@@ -189,7 +189,7 @@ impl World {
             pushed: BTreeMap::new(),
             heads: BTreeMap::new(),
             fresh: BTreeSet::new(),
-            intents: BTreeMap::new(),
+            told: BTreeMap::new(),
             kinds: BTreeMap::new(),
             statuses: BTreeMap::new(),
             granted: vec![],
@@ -523,7 +523,7 @@ impl World {
     fn check_intent(&mut self, index: usize) {
         let seen = &self.outside.seen[index];
         let calls = self.outside.seen.iter().filter(|other| other.step_id == seen.step_id).count();
-        let intents = self.intents.get(&seen.step_id).copied().unwrap_or(0);
+        let intents = self.told.get(&seen.step_id).map_or(0, |told| told.intents);
         if intents < calls {
             let text = format!("{} left {calls} times with {intents} durable intents", seen.uri);
             self.broken("R6", text);
@@ -674,6 +674,13 @@ impl World {
     /// The code the present node stopped with.
     pub(super) fn stopped_with(&self) -> Option<&'static str> {
         self.nodes.get(&self.current?)?.node.fatal().map(|why| why.code())
+    }
+
+    /// Writes, requests and answers that nobody has heard of yet.
+    pub(super) fn on_its_way(&self) -> bool {
+        let travels =
+            |next: &Next| matches!(next, Next::Apply(_) | Next::Answer(..) | Next::Arrive(..) | Next::Respond(..));
+        self.heap.values().any(travels)
     }
 
     /// Actions of the script that are still to come.

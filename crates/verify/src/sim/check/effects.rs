@@ -3,46 +3,21 @@
 use super::super::flows::Class;
 use super::Facts;
 use semel_core::ir::EffectClass;
-use semel_core::run::{Event, VerdictKind};
+use semel_core::run::Event;
 use semel_store::EffectState;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(facts: &mut Facts<'_>) {
     let mut wrong: Vec<(&'static str, String)> = Vec::new();
-    // By step id: its place, the keys its intents named, how often a person spoke, how long it was safe.
-    let mut verdicts: BTreeMap<String, u32> = BTreeMap::new();
-    let mut done_by_hand: BTreeSet<String> = BTreeSet::new();
-    let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut safe: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-    let mut erased: BTreeSet<String> = BTreeSet::new();
+    let told = &facts.world.told;
+    let verdicts = |id: &str| told.get(id).map_or(0, |told| told.verdicts);
     for stored in facts.runs.values() {
         for row in &stored.effects {
-            let id = row.step_id.hex();
-            keys.entry(id.clone()).or_default().insert(row.out_key.clone());
-            if stored.row.erased {
-                erased.insert(id.clone());
-            }
-            for entry in &stored.entries {
-                match &entry.event {
-                    Event::Verdict { step, verdict, .. } if *step == row.step => {
-                        if *verdict == VerdictKind::Done {
-                            done_by_hand.insert(id.clone());
-                        } else {
-                            *verdicts.entry(id.clone()).or_insert(0) += 1;
-                        }
-                    }
-                    Event::Intent { step, out_key, safe_until, .. } if *step == row.step => {
-                        keys.entry(id.clone()).or_default().insert(out_key.clone());
-                        safe.entry(id.clone()).or_default().extend(safe_until.map(|m| m.0));
-                    }
-                    _ => {}
-                }
-            }
             match row.state {
                 // A read that was in flight when its run was cancelled: nobody needs to know.
                 EffectState::Intent if matches!(row.class, EffectClass::Read | EffectClass::Repeatable) => {}
                 // A person asked for a repeat at a handler of a run that had ended: it has its answer.
-                EffectState::InDoubt if verdicts.contains_key(&id) => {}
+                EffectState::InDoubt if verdicts(&row.step_id.hex()) > 0 => {}
                 EffectState::Intent | EffectState::InDoubt => {
                     wrong.push(("R9", format!("run {} ended with step {} {:?}", row.run, row.step, row.state)));
                 }
@@ -58,9 +33,8 @@ pub fn check(facts: &mut Facts<'_>) {
         if let Some(key) = &call.key {
             by_key.entry((&call.host, key)).or_default().push(index);
         }
-        if let Some(known) = keys.get(&call.step_id)
-            && let Some(key) = &call.key
-            && !known.contains(key)
+        if let Some(key) = &call.key
+            && !told.get(&call.step_id).is_some_and(|told| told.keys.contains(key))
         {
             wrong.push(("R7", format!("call {index} to {} carried key {key}, which no intent names", call.uri)));
         }
@@ -80,8 +54,8 @@ pub fn check(facts: &mut Facts<'_>) {
             wrong.push(("R10", format!("run {} follows text {} and called {}", call.run, flow.variant, call.uri)));
         }
         if call.class == Class::Keyed
-            && let Some(until) = safe.get(&call.step_id).and_then(|s| s.iter().max())
-            && call.left >= *until
+            && let Some(until) = told.get(&call.step_id).and_then(|told| told.safe_until)
+            && call.left >= until
         {
             wrong.push(("I10", format!("call {index} to {} left {} ms too late", call.uri, call.left - until)));
         }
@@ -100,7 +74,7 @@ pub fn check(facts: &mut Facts<'_>) {
         }
         // I9: sent again only after a failure that was answered, or a person's word.
         let failures = calls.iter().filter(|i| seen[**i].answered_failure).count();
-        let allowed = 1 + failures + verdicts.get(*step).copied().unwrap_or(0) as usize;
+        let allowed = 1 + failures + verdicts(step);
         if calls.len() > allowed {
             let text = format!("naked {} was sent {} times, {allowed} allowed", seen[calls[0]].uri, calls.len());
             wrong.push(("R7", text));
@@ -120,7 +94,7 @@ pub fn check(facts: &mut Facts<'_>) {
         };
         let asked = calls
             .iter()
-            .any(|i| verdicts.contains_key(&seen[*i].step_id) || (seen[*i].step_id != *key && reopened(&seen[*i].run)));
+            .any(|i| verdicts(&seen[*i].step_id) > 0 || (seen[*i].step_id != *key && reopened(&seen[*i].run)));
         let applied = calls.iter().filter(|i| seen[**i].applied).count();
         let keyed = seen[calls[0]].class == Class::Keyed;
         if (*host == "dedupe" || *host == "forgets") && keyed && applied > 1 && !asked {
@@ -148,7 +122,7 @@ pub fn check(facts: &mut Facts<'_>) {
         for row in stored.effects.iter().filter(|r| r.state == EffectState::Done) {
             let id = row.step_id.hex();
             let answered = by_step.get(id.as_str()).is_some_and(|calls| calls.iter().any(|i| seen[*i].answered_done));
-            if !answered && !done_by_hand.contains(&id) {
+            if !answered && !told.get(&id).is_some_and(|told| told.done_by_hand) {
                 wrong.push(("R6", format!("step {} of run {} is done, and nobody said so", row.step, row.run)));
             }
         }

@@ -21,6 +21,8 @@ pub struct Journal<'a> {
     pub flow: &'a Flow,
     pub entries: Vec<Entry>,
     pub inputs: Json,
+    /// How often a twin had it go on.
+    pub resumed: usize,
 }
 
 /// What is open in a run.
@@ -55,6 +57,8 @@ struct Walk<'a> {
     new_keys: BTreeMap<String, u32>,
     place: BTreeMap<String, (u32, u32)>,
     last_at: Millis,
+    /// How often it went on for a twin.
+    resumed: usize,
     /// The row at hand, and when the one before it was written.
     seq: u64,
     before: Millis,
@@ -82,6 +86,7 @@ pub fn check(journal: &Journal<'_>) -> Vec<Finding> {
         new_keys: BTreeMap::new(),
         place: BTreeMap::new(),
         last_at: Millis(0),
+        resumed: 0,
         seq: 0,
         before: Millis(0),
     };
@@ -131,6 +136,10 @@ impl Walk<'_> {
             (self.seq, self.before) = (entry.seq, self.last_at);
         }
         self.last_at = at;
+        if let (Event::CancelRequested { .. }, true) = (&entry.event, self.resumed < self.journal.resumed) {
+            // It was to go on for a twin, and was replaced before its driver could write that.
+            self.ended = None;
+        }
         if let (Some(status), false) = (self.ended, may_follow_an_end(&entry.event)) {
             self.broken("R5", format!("{:?} after the run had ended {status:?}", name(&entry.event)));
         }
@@ -197,7 +206,10 @@ impl Walk<'_> {
                 self.cancelling = true;
                 self.paused = false;
             }
-            Event::Restarted { .. } => self.reopen(),
+            Event::Restarted { by, .. } => {
+                self.resumed += usize::from(by.who.starts_with("twin "));
+                self.reopen();
+            }
             Event::Replayed { take, .. } => {
                 self.reopen();
                 self.take = *take;

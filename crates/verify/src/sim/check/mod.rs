@@ -81,7 +81,8 @@ pub fn all(world: &mut World) {
             if let Some(inputs) = stored.inputs() {
                 let entries: Vec<Entry> =
                     stored.entries.iter().map(|e| Entry { seq: e.seq, at: e.at, event: e.event.clone() }).collect();
-                let journal = Journal { row: &stored.row, flow: &flow, entries, inputs };
+                let resumed = world.hub.model.lock().resumed.get(&stored.row.id).copied().unwrap_or(0);
+                let journal = Journal { row: &stored.row, flow: &flow, entries, inputs, resumed };
                 facts.findings.extend(journal::check(&journal));
             }
         }
