@@ -38,6 +38,18 @@ impl MemoryStore {
     }
 }
 
+impl MemoryStore {
+    /// Another store with the same rows and the same clock.
+    pub fn copy(&self) -> Arc<MemoryStore> {
+        Arc::new(MemoryStore {
+            tables: Mutex::new(self.tables.lock().clone()),
+            clock: self.clock.clone(),
+            latest: AtomicI64::new(self.latest.load(Ordering::Acquire)),
+            closed: AtomicBool::new(false),
+        })
+    }
+}
+
 impl Store for MemoryStore {
     fn submit(&self, work: Work, reply: Reply) {
         let answer = if self.closed.load(Ordering::Acquire) {

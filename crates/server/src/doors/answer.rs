@@ -46,7 +46,7 @@ fn status_word(decision: Decision, reason: Reason, run: &RunRow) -> &'static str
         Decision::Start | Decision::Replace => match reason {
             // Created already ended, or behind the run it replaces.
             Reason::LaneCancelled | Reason::LaneFailed => run.status.word(),
-            Reason::ReplaceDeferred => "queued",
+            _ if decision == Decision::Replace && run.status == Status::Queued => "queued",
             _ => "started",
         },
         Decision::Queue | Decision::Coalesce => "queued",
@@ -220,6 +220,7 @@ mod tests {
         assert_eq!(word(Decision::Start, Reason::LaneFailed, Status::Failed), "failed");
         assert_eq!(word(Decision::Replace, Reason::Replaced, Status::Running), "started");
         assert_eq!(word(Decision::Replace, Reason::ReplaceDeferred, Status::Queued), "queued");
+        assert_eq!(word(Decision::Replace, Reason::FirstAfterRestore, Status::Queued), "queued");
         assert_eq!(word(Decision::Queue, Reason::Queued, Status::Queued), "queued");
         assert_eq!(word(Decision::Coalesce, Reason::CoalescePending, Status::Queued), "queued");
         assert_eq!(word(Decision::Resume, Reason::Resumed, Status::Failed), "running");

@@ -80,7 +80,11 @@ fn verdict_allows(row: &DecisionRow) -> bool {
 /// What a lane can make of a fresh event.
 fn fresh_allows(decision: Decision, reason: Reason, why: Reason) -> bool {
     match decision {
-        Decision::Start if reason == Reason::FirstAfterRestore => why == Reason::First,
+        Decision::Start | Decision::Queue | Decision::Replace | Decision::Deliver
+            if reason == Reason::FirstAfterRestore =>
+        {
+            why == Reason::First
+        }
         Decision::Start => reason == why || matches!(reason, Reason::LaneCancelled | Reason::LaneFailed),
         Decision::Queue => reason == Reason::Queued,
         Decision::Replace => matches!(reason, Reason::Replaced | Reason::ReplaceDeferred),

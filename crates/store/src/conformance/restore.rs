@@ -1,7 +1,7 @@
 //! A store that was made from a backup.
 
 use super::Bench;
-use super::bench::{DAY_MS, by};
+use super::bench::{DAY_MS, by, claim_of};
 use crate::*;
 use semel_core::admission::*;
 use semel_core::run::{EndStatus, Status};
@@ -30,6 +30,15 @@ pub fn a_restore_holds_what_was_open(b: &Bench) {
     assert_eq!(b.inbox(open), [Inbox::Promoted], "and it will be told that it has its slot");
     let twin = b.admit(b.keyed("open"));
     assert_eq!((twin.decision, twin.reason), (Decision::Hold, Reason::Held));
+}
+
+pub fn a_run_that_had_not_started_is_live_once_released(b: &Bench) {
+    let run = b.start(b.keyed("a"));
+    restore(b, false);
+    let mut released = b.step(run);
+    released.head.status = Status::Queued;
+    b.commit(released);
+    assert_eq!(b.claim_state("a"), ClaimState::Live, "it waits for no slot");
 }
 
 pub fn a_restore_leaves_a_line_as_it_stands(b: &Bench) {
@@ -79,6 +88,51 @@ pub fn an_unknown_key_is_marked_for_one_window_after_a_restore(b: &Bench) {
     b.pass(DAY_MS);
     assert_eq!(b.admit(event("c", day)).reason, Reason::First, "the window is over");
     assert_eq!(b.admit(event("d", Window::Forever)).reason, Reason::FirstAfterRestore);
+}
+
+pub fn a_lane_does_not_hide_the_mark_of_a_restore(b: &Bench) {
+    for (busy, decision) in [
+        (Busy::Queue { max: 9 }, Decision::Queue),
+        (Busy::Replace, Decision::Replace),
+        (Busy::Deliver, Decision::Deliver),
+    ] {
+        restore(b, true);
+        let event = |key: &str| {
+            let mut request = b.in_lane(&format!("{key} {decision:?}"), busy);
+            request.lane =
+                request.lane.map(|lane| LaneRequest { hash: claim_of(&b.ws(), decision.word()).hash, ..lane });
+            request
+        };
+        assert_eq!(b.admit(event("first")).reason, Reason::FirstAfterRestore);
+        let second = b.admit(event("second"));
+        assert_eq!((second.decision, second.reason), (decision, Reason::FirstAfterRestore));
+    }
+}
+
+pub fn what_is_held_in_a_lane_stays_held(b: &Bench) {
+    let first = b.start(b.in_lane("one", Busy::Queue { max: 9 }));
+    let second = b.start(b.in_lane("two", Busy::Queue { max: 9 }));
+    restore(b, false);
+    b.end(first, EndStatus::Cancelled);
+    assert_eq!(b.inbox(second), [Inbox::Promoted], "it has its slot");
+    assert_eq!((b.head(second).status, b.claim_state("two")), (Status::Held, ClaimState::Held));
+    let mut released = b.step(second);
+    released.head.status = Status::Queued;
+    b.commit(released);
+    assert_eq!(b.claim_state("two"), ClaimState::Live, "its turn has come meanwhile");
+
+    let quiet = Busy::Coalesce { quiet_ms: 1_000, max_ms: 9_000 };
+    let gathers = |key: &str| {
+        let mut request = b.in_lane(key, quiet);
+        request.lane = request.lane.map(|lane| LaneRequest { hash: claim_of(&b.ws(), "quiet").hash, ..lane });
+        request
+    };
+    let run = b.start(gathers("three"));
+    restore(b, false);
+    let joined = b.admit(gathers("four"));
+    assert_eq!((joined.reason, joined.run.expect("a run").id), (Reason::Coalesced, run));
+    assert_eq!((joined.timer_due, b.store.next_timer().unwrap()), (None, None), "its quiet period waits too");
+    assert_eq!(b.claim_state("four"), ClaimState::Held);
 }
 
 pub fn a_tick_from_before_a_restore_is_held(b: &Bench) {

@@ -11,7 +11,7 @@ pub(super) type RunKey = (WorkspaceId, RunId);
 pub type Labels = Vec<(String, String)>;
 
 /// Every table, in order of its primary key. Other stores load themselves into this to dump.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Tables {
     pub claims: BTreeMap<(WorkspaceId, Hash16), Claim>,
     pub lanes: BTreeMap<(WorkspaceId, Hash16), Lane>,

@@ -254,7 +254,25 @@ fn fresh(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reaso
         restore::hold(tx, run)?;
         answer.timer_due = None;
     }
+    if reason == Reason::FirstAfterRestore && keeps_its_mark(answer.decision) {
+        answer.reason = reason;
+    }
     Ok(answer)
+}
+
+/// That an event may be a duplicate matters more than what its lane did, which the decision says too. Where events are
+/// gathered the reason tells whether this one made the run.
+fn keeps_its_mark(decision: Decision) -> bool {
+    match decision {
+        Decision::Queue | Decision::Replace | Decision::Deliver => true,
+        Decision::Start
+        | Decision::Coalesce
+        | Decision::Attach
+        | Decision::Replay
+        | Decision::Resume
+        | Decision::Hold
+        | Decision::Reject => false,
+    }
 }
 
 fn enter(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reason) -> Result<AdmitResult> {
@@ -372,16 +390,21 @@ fn coalesce(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, into: RunI
         Event::TimerSet { timer: QUIET_TIMER, due, step: StepKey::root(), why: TimerWhy::Quiet },
     ];
     append(tx, &mut run, &events)?;
-    tx.put_timer(&TimerRow { workspace: request.workspace.clone(), run: into, timer: QUIET_TIMER, due })?;
+    // One that a restore holds has no timers before it is released.
+    let held = run.status == Status::Held;
+    if !held {
+        tx.put_timer(&TimerRow { workspace: request.workspace.clone(), run: into, timer: QUIET_TIMER, due })?;
+    }
     let mut values = tx.run_values(&request.workspace, into)?;
     values.inputs = Some(request.inputs.clone());
     values.trigger = Some(request.trigger.clone());
     tx.put_run_values(&request.workspace, into, &values)?;
     tx.update_run(&run)?;
-    let generation = put_claim(tx, request, looked, into, ClaimState::Pending)?;
+    let state = if held { ClaimState::Held } else { ClaimState::Pending };
+    let generation = put_claim(tx, request, looked, into, state)?;
     let mut answer = result(tx, looked, Decision::Coalesce, Reason::Coalesced, Some(run));
     answer.generation = generation;
-    answer.timer_due = Some(due);
+    answer.timer_due = (!held).then_some(due);
     Ok(answer)
 }
 

@@ -339,7 +339,7 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, before: Before,
             let state = match run.status {
                 Status::Held => ClaimState::Held,
                 // Released after a restore, and its turn has not come.
-                Status::Queued => ClaimState::Pending,
+                Status::Queued if !lanes::has_slot(tx, run)? => ClaimState::Pending,
                 _ => ClaimState::Live,
             };
             for mut claim in tx.claims_of_run(&run.workspace, run.id)? {

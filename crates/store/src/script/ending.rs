@@ -184,8 +184,11 @@ pub(super) fn release_slot(tx: &mut dyn Tx, run: &RunRow) -> Result<Vec<RunId>> 
     for id in &promoted {
         notify(tx, &run.workspace, *id, &Inbox::Promoted)?;
         for mut claim in tx.claims_of_run(&run.workspace, *id)? {
-            claim.state = ClaimState::Live;
-            tx.put_claim(&run.workspace, &claim)?;
+            // One that a restore holds has its slot, and waits for its release.
+            if claim.state == ClaimState::Pending {
+                claim.state = ClaimState::Live;
+                tx.put_claim(&run.workspace, &claim)?;
+            }
         }
     }
     Ok(promoted)

@@ -45,6 +45,12 @@ pub(super) fn promote(tx: &mut dyn Tx, workspace: &WorkspaceId, lane_ref: LaneRe
     Ok(promoted)
 }
 
+/// Whether the run has a slot of its lane, or needs none.
+pub(super) fn has_slot(tx: &mut dyn Tx, run: &RunRow) -> Result<bool> {
+    let Some(lane_ref) = run.lane else { return Ok(true) };
+    Ok(tx.lane(&run.workspace, lane_ref.hash)?.holders.contains(&run.id))
+}
+
 /// Everyone who waits.
 pub(super) fn line(tx: &mut dyn Tx, workspace: &WorkspaceId, hash: Hash16) -> Result<Vec<RunId>> {
     if tx.lane(workspace, hash)?.waiting == 0 { Ok(vec![]) } else { tx.queue(workspace, hash, u32::MAX) }
