@@ -75,6 +75,10 @@ mod switch {
         DoubtCountsAsEnd by "R9" "I15" "I6" "R1";
         /// A run follows the newest text of its flow.
         RunFollowsNewestFlow by "R3" "R10";
+        /// A restore holds nothing.
+        RestoreHoldsNothing by "I15";
+        /// A restored run acts on what comes before it is released.
+        HeldRunGoesOn by "R5" "R7" "R11";
         /// A value that does not match its digest is believed.
         DamageBelieved by "R13";
     }

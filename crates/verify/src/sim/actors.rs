@@ -192,7 +192,7 @@ impl World {
                 self.answered(node, caller, *sending, tried, *result);
             }
             (Job::Waiter { workspace, run }, Ending::Waited(Ok(true))) => {
-                let row = self.hub.inner.run(&workspace, run).ok().flatten().map(|(row, _, _)| row);
+                let row = self.hub.inner().run(&workspace, run).ok().flatten().map(|(row, _, _)| row);
                 self.note(|| format!("the wait for {run} is over"));
                 if let Some(row) = row.filter(|r| !r.status.is_ended() && r.status != Status::Held && r.generation == 1)
                 {
@@ -244,7 +244,7 @@ impl World {
         let ws = workspace(sending.workspace);
         let run = result.run.as_ref().map(|r| r.id);
         self.note(|| format!("client {caller} is told {} {} {run:?}", result.decision.word(), result.reason.word()));
-        let stored = run.and_then(|run| self.hub.inner.run(&ws, run).ok().flatten());
+        let stored = run.and_then(|run| self.hub.inner().run(&ws, run).ok().flatten());
         let mut shown = None;
         match (&stored, run) {
             (None, Some(run)) if !self.hub.model.lock().deleted.contains(&run) => {
@@ -299,7 +299,7 @@ impl World {
         let fitting: Vec<&(WorkspaceId, RunId)> = born
             .iter()
             .filter(|(ws, run)| {
-                let row = self.hub.inner.run(ws, *run).ok().flatten();
+                let row = self.hub.inner().run(ws, *run).ok().flatten();
                 row.is_some_and(|(row, _, _)| fits.contains(&row.status))
             })
             .collect();
@@ -312,6 +312,7 @@ impl World {
             Wish::Cancel => &[Status::Queued, Status::Running, Status::Waiting, Status::Paused, Status::Held],
             Wish::Pause => &[Status::Running, Status::Waiting],
             Wish::Resume => &[Status::Paused],
+            Wish::Release => &[Status::Held],
             Wish::Restart => &[Status::Failed, Status::Cancelled],
             Wish::Replay(_) => &[Status::Completed, Status::Failed, Status::Cancelled],
             _ => &[Status::Held],
@@ -331,10 +332,11 @@ impl World {
             Wish::Cancel => Control::Cancel,
             Wish::Pause => Control::Pause,
             Wish::Resume => Control::Resume,
+            Wish::Release => Control::Release,
             Wish::Restart => Control::Restart,
             Wish::Replay(None) => Control::Replay { from: None },
             Wish::Replay(Some(n)) => {
-                let row = self.hub.inner.run(&ws, run).ok().flatten().map(|(row, _, _)| row);
+                let row = self.hub.inner().run(&ws, run).ok().flatten().map(|(row, _, _)| row);
                 let tasks = row.and_then(|r| self.spec_of(&r)).map(|f| f.tasks).unwrap_or_default();
                 Control::Replay { from: tasks.get(n as usize % tasks.len().max(1)).map(|t| t.id.clone()) }
             }
@@ -348,7 +350,7 @@ impl World {
 
     /// An open doubt of the run, by its step.
     fn doubt_of(&self, ws: &WorkspaceId, run: RunId, pick: u64) -> Option<String> {
-        let rows = self.hub.inner.effects(ws, run).unwrap_or_default();
+        let rows = self.hub.inner().effects(ws, run).unwrap_or_default();
         let open: Vec<String> = rows
             .into_iter()
             .filter(|r| r.state == semel_store::EffectState::InDoubt)
@@ -377,7 +379,7 @@ impl World {
     fn release(&mut self, pick: u64) {
         let ws = workspace((pick % self.script.workspaces as u64) as usize);
         let claims =
-            self.hub.inner.claims(&ws, &ClaimQuery { limit: 100, ..ClaimQuery::default() }).unwrap_or_default();
+            self.hub.inner().claims(&ws, &ClaimQuery { limit: 100, ..ClaimQuery::default() }).unwrap_or_default();
         if claims.is_empty() {
             return;
         }
@@ -433,7 +435,7 @@ impl World {
         let born = self.hub.model.lock().born.clone();
         let mut open = 0;
         for (ws, run) in born {
-            let Some((row, _, _)) = self.hub.inner.run(&ws, run).ok().flatten() else { continue };
+            let Some((row, _, _)) = self.hub.inner().run(&ws, run).ok().flatten() else { continue };
             if row.status.is_ended() {
                 continue;
             }
@@ -441,6 +443,9 @@ impl World {
             self.check_above(&row);
             match row.status {
                 Status::Paused => self.control(ws, run, Control::Resume, Wish::Resume),
+                Status::Held if self.hub.model.lock().held.contains(&run) => {
+                    self.control(ws, run, Control::Release, Wish::Release);
+                }
                 Status::Held => {
                     // One after the other: a doubt that was decided stays in the ledger until all are.
                     if let Some(step) = self.doubt_of(&ws, run, self.events) {
@@ -481,7 +486,7 @@ impl World {
         else {
             return;
         };
-        let above = self.hub.inner.run(&row.workspace, parent.run).ok().flatten();
+        let above = self.hub.inner().run(&row.workspace, parent.run).ok().flatten();
         if let Some((above, _, _)) = above.filter(|(above, _, _)| above.status.is_ended() && !above.active) {
             let text = format!("run {} has a doubt, and its parent {} is {:?}", row.id, above.id, above.status);
             self.broken("I15", text);
@@ -515,12 +520,12 @@ impl World {
         let born = self.hub.model.lock().born.clone();
         let open: Vec<String> = born
             .iter()
-            .filter_map(|(ws, run)| self.hub.inner.run(ws, *run).ok().flatten())
+            .filter_map(|(ws, run)| self.hub.inner().run(ws, *run).ok().flatten())
             .filter(|(row, _, _)| !row.status.is_ended())
             .map(|(row, _, _)| format!("{} {} {:?} active {}", row.flow, row.id, row.status, row.active))
             .collect();
         for (ws, run) in &born {
-            let rows = self.hub.inner.journal(ws, *run, 0, 100_000).unwrap_or_default();
+            let rows = self.hub.inner().journal(ws, *run, 0, 100_000).unwrap_or_default();
             let waits: Vec<String> = rows
                 .iter()
                 .flat_map(|row| decode_events(&row.events, None).unwrap_or_default())
@@ -530,7 +535,7 @@ impl World {
             self.note(|| format!("{run}: {}", waits.join(" ")));
         }
         for table in ["lanes", "inbox", "timers"] {
-            let rows = self.hub.inner.dump().unwrap_or_default()[table].to_string();
+            let rows = self.hub.inner().dump().unwrap_or_default()[table].to_string();
             self.note(|| format!("left in {table}: {rows}"));
         }
         let text = format!("after {} events it does not come to rest: {}", self.events, open.join("; "));
@@ -580,6 +585,22 @@ impl World {
             let kind = kind.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
             *self.kinds.entry(kind).or_insert(0) += 1;
             self.note_effect(commit, event);
+            self.note_word(commit.run, event);
+        }
+    }
+
+    /// That a run goes on from what a backup knew is somebody's word, and so is what it then does again.
+    pub(super) fn note_word(&mut self, run: RunId, event: &Event) {
+        let somebody = match event {
+            Event::Released { .. } | Event::Replayed { .. } => true,
+            Event::Restarted { by, .. } => by.who != "flow retry",
+            _ => false,
+        };
+        if somebody && self.restored {
+            *self.words.entry(run).or_insert(0) += 1;
+        }
+        if somebody || matches!(event, Event::Restarted { .. } | Event::Verdict { .. }) {
+            *self.said.entry(run).or_insert(0) += 1;
         }
     }
 

@@ -58,7 +58,8 @@ impl World {
     /// The write itself, with the oracle before and after it.
     fn write(&mut self, work: &Work) -> Result<Done> {
         let hub = self.hub.clone();
-        let store = hub.inner.as_ref();
+        let store = hub.inner();
+        let store = store.as_ref();
         hub.model.lock().before(work, store);
         let answer = store.call(work.clone());
         if let Ok(done) = &answer {

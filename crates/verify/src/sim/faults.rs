@@ -51,6 +51,7 @@ faults! {
     RunCancelled "run_cancelled" 0,
     RunPaused "run_paused" 0,
     RunResumed "run_resumed" 0,
+    Restored "restored_from_backup" 0,
 }
 
 /// A fault at its point: the `n`-th occasion of its kind.

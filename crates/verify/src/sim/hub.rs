@@ -4,7 +4,7 @@
 use super::chance::Chance;
 use super::faults::{Fault, Faults};
 use super::model::Model;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_engine::ports::{Aside, Clock, Entropy, Errand, Performer};
 use semel_store::check::Audit;
@@ -83,7 +83,7 @@ pub enum Damage {
 
 /// What the nodes have asked for since the world last looked, and what all share.
 pub struct Hub {
-    pub inner: Arc<dyn Store>,
+    pub store: RwLock<Arc<dyn Store>>,
     pub faults: Mutex<Faults>,
     pub model: Mutex<Model>,
     pub submitted: Mutex<Vec<Submission>>,
@@ -99,6 +99,13 @@ pub struct Hub {
     pub seed: u64,
 }
 
+impl Hub {
+    /// The store of the present incarnation.
+    pub fn inner(&self) -> Arc<dyn Store> {
+        self.store.read().clone()
+    }
+}
+
 /// One node's view of the hub.
 pub struct Ports {
     pub hub: Arc<Hub>,
@@ -108,7 +115,7 @@ pub struct Ports {
 
 impl Ports {
     fn read<T>(&self, read: impl FnOnce(&dyn Store) -> Result<T>) -> Result<T> {
-        read(self.hub.inner.as_ref())
+        read(self.hub.inner().as_ref())
     }
 
     fn damaged_read(
@@ -138,7 +145,7 @@ impl Ports {
         if self.hub.faults.lock().strikes(Fault::ReadBusy) {
             return Err(StoreError::Busy("simulated".into()));
         }
-        read(self.hub.inner.as_ref())
+        read(self.hub.inner().as_ref())
     }
 }
 
@@ -151,13 +158,13 @@ impl Store for Ports {
         if let Some(why) = self.poisoned.lock().clone() {
             return Err(why);
         }
-        let found = self.hub.inner.peek(request)?;
-        self.hub.model.lock().peeked(request, found.as_ref(), self.hub.inner.as_ref());
+        let found = self.hub.inner().peek(request)?;
+        self.hub.model.lock().peeked(request, found.as_ref(), self.hub.inner().as_ref());
         Ok(found)
     }
 
     fn now(&self) -> Millis {
-        self.hub.inner.now()
+        self.hub.inner().now()
     }
 
     fn close(&self) {}
@@ -180,7 +187,7 @@ macro_rules! pass_on {
             }
 
             fn audit(&self, look: &mut dyn FnMut(&dyn Audit) -> Result<()>) -> Result<()> {
-                self.hub.inner.audit(look)
+                self.hub.inner().audit(look)
             }
         }
     };

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod points;
 pub mod policy;
 pub mod report;
+mod restore;
 pub mod scenarios;
 mod world;
 

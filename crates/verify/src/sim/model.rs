@@ -3,6 +3,7 @@
 //! of the code under test.
 
 mod lanes;
+mod restored;
 
 use super::flows::{BusySpec, Flow, Payload, WindowSpec};
 use super::policy::{self, Known, Rules, TOMBSTONE};
@@ -74,6 +75,8 @@ struct Expected {
     created: bool,
     generation: Option<u32>,
     event: Option<EventId>,
+    /// It replaces a run that has something in flight: it stands in line for that.
+    deferred: bool,
 }
 
 /// What is known of a request of the write at hand.
@@ -85,7 +88,7 @@ struct Judged {
     expected: Option<Expected>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Model {
     pub flows: Vec<Flow>,
     pub callers: BTreeMap<String, Incoming>,
@@ -107,6 +110,10 @@ pub struct Model {
     pub delivered: BTreeMap<RunId, usize>,
     /// Keys of the key-value store that are there.
     kv: BTreeSet<(String, String, String)>,
+    /// When the store was made from a backup.
+    pub restored_at: Option<i64>,
+    /// Runs that a restore holds: nothing happens to them.
+    pub held: BTreeSet<RunId>,
     /// Keys that a person freed, by workspace.
     pub freed: BTreeSet<(String, String)>,
     /// How often a twin had a run go on.
@@ -284,6 +291,9 @@ impl Model {
             (known, same, row, generation) = look(self, event.as_ref().expect("a key"));
             (decision, reason) = policy::judge(known, same, &incoming.rules);
         }
+        if reason == "first" && event.is_some() && self.may_have_known(incoming, now) {
+            reason = "first_after_restore";
+        }
         *self.knowns.entry(format!("{known:?}")).or_insert(0) += 1;
         let forgotten = known == Known::Absent && row.is_some();
         let mut expected = Expected {
@@ -293,12 +303,18 @@ impl Model {
             created: false,
             generation: Some(generation),
             event,
+            deferred: false,
         };
         match decision {
             "fresh" => {
                 // Whether the sweep has been here shows in nothing but the number.
                 expected.generation = (!forgotten).then_some(generation + 1);
                 self.expect_lane(incoming, store, &mut expected);
+                expected.deferred = expected.reason == "replace_deferred";
+                let marked = ["queue", "replace", "deliver"].contains(&expected.decision.as_str());
+                if marked && reason == "first_after_restore" {
+                    expected.reason = reason.to_owned();
+                }
             }
             "resume" => {
                 let row = row.expect("a run to resume");
@@ -584,8 +600,13 @@ impl Model {
             let held = incoming.lane.as_ref().filter(|(_, _, busy)| *busy != BusySpec::Parallel);
             self.runs.insert(run, Known1 { lane: held.map(|(id, _, _)| id.clone()), ended: false, released: false });
             if let Some((id, limit, _)) = held {
-                self.enters(id.clone(), *limit, run, result);
+                let deferred = match &judged.expected {
+                    Some(expected) => expected.deferred,
+                    None => result.run.as_ref().is_some_and(|run| run.status == Status::Queued),
+                };
+                self.enters(id.clone(), *limit, run, result, deferred);
             }
+            self.born_held(request, result);
         }
         if let (Decision::Resume, Some(run)) = (result.decision, run) {
             *self.resumed.entry(run).or_insert(0) += 1;
@@ -647,6 +668,7 @@ impl Model {
             self.sync(&commit.workspace, run.id, store);
         }
         self.key_values(commit, result);
+        self.goes_on(commit);
         let ended_before = self.runs.get(&commit.run).is_some_and(|r| r.ended);
         let row = Model::row(store, &commit.workspace, commit.run);
         if ended_before && row.as_ref().is_some_and(|r| r.ended_at.is_none()) {
@@ -703,6 +725,8 @@ impl Model {
             return;
         }
         known.released = true;
+        self.held.remove(&run);
+        let Some(known) = self.runs.get(&run) else { return };
         let Some(id) = known.lane.clone() else { return };
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         lane.holders.retain(|other| *other != run);

@@ -13,6 +13,8 @@ pub enum Wish {
     Cancel,
     Pause,
     Resume,
+    /// After a restore.
+    Release,
     Restart,
     /// From the n-th top-level task, or from the start.
     Replay(Option<u8>),
@@ -43,16 +45,45 @@ pub struct Sending {
 #[derive(Clone, Debug)]
 pub enum Action {
     Send(Box<Sending>),
-    Control { pick: u64, wish: Wish },
-    Release { pick: u64 },
-    Delete { pick: u64 },
-    Erase { pick: u64 },
-    Push { workspace: usize, flow: usize, dice: u64 },
-    ClockJump { ms: i64 },
-    Full { ms: i64 },
-    Kill { down_ms: i64 },
-    Pause { ms: i64 },
-    Takeover { paused_ms: i64, after_ms: i64 },
+    Control {
+        pick: u64,
+        wish: Wish,
+    },
+    Release {
+        pick: u64,
+    },
+    Delete {
+        pick: u64,
+    },
+    Erase {
+        pick: u64,
+    },
+    Push {
+        workspace: usize,
+        flow: usize,
+        dice: u64,
+    },
+    ClockJump {
+        ms: i64,
+    },
+    Full {
+        ms: i64,
+    },
+    Kill {
+        down_ms: i64,
+    },
+    Pause {
+        ms: i64,
+    },
+    Takeover {
+        paused_ms: i64,
+        after_ms: i64,
+    },
+    Backup,
+    /// All is lost that came after the last backup. Accepted: its open runs go on at once.
+    Restore {
+        accepted: bool,
+    },
     Background,
 }
 
@@ -87,6 +118,7 @@ impl Script {
         drawing.sends();
         drawing.people();
         drawing.trouble();
+        drawing.restore(&mut Chance::of(seed, 5, 0));
         let mut actions = drawing.actions;
         actions.sort_by_key(|(at, _)| *at);
         Script { seed, flows, workspaces, sqlite, actions, until, faults: None }
@@ -236,6 +268,21 @@ impl Drawing<'_> {
                 },
             };
             self.actions.push((at, action));
+        }
+    }
+
+    /// One seed in eight loses its store. It draws from a source of its own: all other seeds stay as they are.
+    fn restore(&mut self, chance: &mut Chance) {
+        if !chance.percent(12) {
+            return;
+        }
+        let backup = chance.range(0, self.until * 3 / 4);
+        let lost = chance.range(backup, self.until);
+        self.actions.push((backup, Action::Backup));
+        self.actions.push((lost, Action::Restore { accepted: chance.percent(20) }));
+        for _ in 0..chance.range(0, 4) {
+            let at = chance.range(lost, self.until);
+            self.actions.push((at, Action::Control { pick: chance.draw(), wish: Wish::Release }));
         }
     }
 

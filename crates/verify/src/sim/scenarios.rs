@@ -38,7 +38,7 @@ impl World {
     /// Lets things happen until a run is active in the store.
     fn until_active(&mut self) -> Option<RunId> {
         for _ in 0..500 {
-            let active = self.hub.inner.active_runs(None, 10).ok()?;
+            let active = self.hub.inner().active_runs(None, 10).ok()?;
             if let Some((_, run)) = active.first() {
                 return Some(*run);
             }
@@ -57,6 +57,6 @@ impl World {
     fn version_of(&self, run: RunId) -> Option<u64> {
         let born = self.hub.model.lock().born.clone();
         let (ws, _) = born.into_iter().find(|(_, id)| *id == run)?;
-        self.hub.inner.run(&ws, run).ok().flatten().map(|(row, _, _)| row.version)
+        self.hub.inner().run(&ws, run).ok().flatten().map(|(row, _, _)| row.version)
     }
 }

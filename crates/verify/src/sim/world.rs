@@ -8,14 +8,13 @@ use super::hub::{Hub, Later, NodeId, Ports, Sent, Submission, settle};
 use super::model::{Model, Violation};
 use super::outside::Outside;
 use super::plan::{Action, Script, Sending};
-use parking_lot::Mutex;
+use super::restore::{Disk, Kept};
+use parking_lot::{Mutex, RwLock};
 use semel_core::Millis;
 use semel_core::limits::Limits;
 use semel_engine::Parts;
 use semel_engine::sim::Node;
-use semel_store::memory::MemoryStore;
-use semel_store::{Done, Reply, Result, Store};
-use semel_store_sqlite::{Options, SqliteStore};
+use semel_store::{Done, Reply, Result};
 use semel_tasks::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -122,7 +121,13 @@ pub struct World {
     /// The store was damaged on purpose: nodes must stop.
     pub(super) damaged: bool,
     latency: u64,
-    _files: Option<tempfile::TempDir>,
+    pub(super) kept: Option<Kept>,
+    /// The store was made from a backup, and how often somebody's word let a run go on since.
+    pub(super) restored: bool,
+    pub(super) words: BTreeMap<semel_core::RunId, usize>,
+    /// How often something of each run was to be done again, whatever its rows still say of it.
+    pub(super) said: BTreeMap<semel_core::RunId, usize>,
+    pub(super) disk: Disk,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -131,25 +136,11 @@ impl World {
         let clock = Arc::new(AtomicI64::new(EPOCH));
         let reading = clock.clone();
         let time = Arc::new(move || Millis(reading.load(Ordering::SeqCst)));
-        let mut files = None;
-        let inner: Arc<dyn Store> = if script.sqlite {
-            let shared = std::path::Path::new("/dev/shm");
-            let directory = match shared.is_dir() {
-                true => tempfile::tempdir_in(shared),
-                false => tempfile::tempdir(),
-            }
-            .expect("a directory for the store");
-            let options = Options { clock: time, readers: 1, cache_mib: 2, ..Options::default() };
-            let store = SqliteStore::open(&directory.path().join("semel.db"), options).expect("a new store opens");
-            files = Some(directory);
-            store
-        } else {
-            MemoryStore::new(time)
-        };
+        let (disk, inner) = Disk::new(script.sqlite, time);
         let mut model = Model::default();
         model.flows = script.flows.clone();
         let hub = Arc::new(Hub {
-            inner,
+            store: RwLock::new(inner),
             faults: Mutex::new(Faults::new(script.seed, script.faults.clone())),
             model: Mutex::new(model),
             submitted: Mutex::default(),
@@ -196,7 +187,11 @@ impl World {
             damaged: false,
             took_over: false,
             latency: 0,
-            _files: files,
+            kept: None,
+            restored: false,
+            words: BTreeMap::new(),
+            said: BTreeMap::new(),
+            disk,
             _runtime: runtime,
         };
         world.begin();
@@ -293,7 +288,7 @@ impl World {
     }
 
     pub(super) fn store_now(&self) -> i64 {
-        self.hub.inner.now().0
+        self.hub.inner().now().0
     }
 
     fn happen(&mut self, next: Next) {
@@ -507,6 +502,7 @@ impl World {
             let flows = self.script.flows.clone();
             let index = self.outside.leave(&sent.request, now, &flows);
             self.check_intent(index);
+            self.check_held(index);
             self.note(|| format!("call {index} leaves: {}", sent.request.config["uri"]));
             let travel = self.dice().range(0, 5);
             self.at(self.now + travel, Next::Arrive(sent, index));
@@ -553,7 +549,7 @@ impl World {
 
     /// Nodes that must stop are ended; the others are looked at when their next timer is due.
     fn watch_nodes(&mut self) {
-        let next_timer = self.hub.inner.next_timer().ok().flatten();
+        let next_timer = self.hub.inner().next_timer().ok().flatten();
         let store_now = self.store_now();
         let mut looks = Vec::new();
         let mut fatal = Vec::new();
@@ -620,6 +616,8 @@ impl World {
                     self.at(self.now + paused_ms + after_ms, Next::Kill(node, 0));
                 }
             }
+            Action::Backup => self.back_up(),
+            Action::Restore { accepted } => self.restore(accepted),
             _ => {}
         }
     }

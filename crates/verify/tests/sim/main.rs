@@ -146,6 +146,7 @@ const EVENTS: &[&str] = &[
     "StepEnded",
     "Paused",
     "Resumed",
+    "Released",
     "CancelRequested",
     "Restarted",
     "Replayed",

@@ -52,6 +52,7 @@ fn wishes(facts: &mut Facts<'_>) {
             Wish::Cancel => "CancelRequested",
             Wish::Pause => "Paused",
             Wish::Resume => "Resumed",
+            Wish::Release => "Released",
             Wish::Restart => "Restarted",
             Wish::Replay(_) => "Replayed",
             Wish::VerdictDone | Wish::VerdictRepeat | Wish::VerdictNewKey | Wish::VerdictFail => "Verdict",

@@ -3,13 +3,14 @@
 use super::super::flows::Class;
 use super::Facts;
 use semel_core::ir::EffectClass;
-use semel_core::run::Event;
 use semel_store::EffectState;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(facts: &mut Facts<'_>) {
     let mut wrong: Vec<(&'static str, String)> = Vec::new();
     let told = &facts.world.told;
+    let words = |run: &str| run.parse().ok().and_then(|run| facts.world.words.get(&run)).copied().unwrap_or(0);
+    let said = |run: &str| run.parse().ok().and_then(|run| facts.world.said.get(&run)).copied().unwrap_or(0);
     let verdicts = |id: &str| told.get(id).map_or(0, |told| told.verdicts);
     for stored in facts.runs.values() {
         for row in &stored.effects {
@@ -74,7 +75,7 @@ pub fn check(facts: &mut Facts<'_>) {
         }
         // I9: sent again only after a failure that was answered, or a person's word.
         let failures = calls.iter().filter(|i| seen[**i].answered_failure).count();
-        let allowed = 1 + failures + verdicts(step);
+        let allowed = 1 + failures + verdicts(step) + words(&seen[calls[0]].run);
         if calls.len() > allowed {
             let text = format!("naked {} was sent {} times, {allowed} allowed", seen[calls[0]].uri, calls.len());
             wrong.push(("R7", text));
@@ -86,15 +87,11 @@ pub fn check(facts: &mut Facts<'_>) {
             wrong.push(("R7", format!("key {key} was sent for several effects: {uris:?}")));
         }
         // A key of the author's own is the same again when a person has the step done again.
-        let reopened = |run: &str| {
-            let stored = run.parse().ok().and_then(|run| facts.runs.get(&run));
-            stored.is_none_or(|s| {
-                s.entries.iter().any(|e| matches!(e.event, Event::Replayed { .. } | Event::Restarted { .. }))
-            })
-        };
-        let asked = calls
-            .iter()
-            .any(|i| verdicts(&seen[*i].step_id) > 0 || (seen[*i].step_id != *key && reopened(&seen[*i].run)));
+        let asked = calls.iter().any(|i| {
+            verdicts(&seen[*i].step_id) > 0
+                || words(&seen[*i].run) > 0
+                || (seen[*i].step_id != *key && said(&seen[*i].run) > 0)
+        });
         let applied = calls.iter().filter(|i| seen[**i].applied).count();
         let keyed = seen[calls[0]].class == Class::Keyed;
         if (*host == "dedupe" || *host == "forgets") && keyed && applied > 1 && !asked {
@@ -108,12 +105,7 @@ pub fn check(facts: &mut Facts<'_>) {
     }
     for (uri, count) in applied {
         let run = uri.split('/').nth(6).unwrap_or_default();
-        let Some(stored) = run.parse().ok().and_then(|run| facts.runs.get(&run)) else { continue };
-        let again = stored
-            .entries
-            .iter()
-            .filter(|e| matches!(e.event, Event::Replayed { .. } | Event::Restarted { .. } | Event::Verdict { .. }));
-        if count > 1 + again.count() as u32 {
+        if count as usize > 1 + said(run) {
             wrong.push(("R7", format!("{uri} was applied {count} times")));
         }
     }

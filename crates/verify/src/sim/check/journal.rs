@@ -59,6 +59,10 @@ struct Walk<'a> {
     last_at: Millis,
     /// How often it went on for a twin.
     resumed: usize,
+    /// A restore holds it.
+    restored: bool,
+    /// Timers that its release may set again.
+    set_again: BTreeSet<u64>,
     /// The row at hand, and when the one before it was written.
     seq: u64,
     before: Millis,
@@ -87,6 +91,8 @@ pub fn check(journal: &Journal<'_>) -> Vec<Finding> {
         place: BTreeMap::new(),
         last_at: Millis(0),
         resumed: 0,
+        restored: false,
+        set_again: BTreeSet::new(),
         seq: 0,
         before: Millis(0),
     };
@@ -143,7 +149,15 @@ impl Walk<'_> {
         if let (Some(status), false) = (self.ended, may_follow_an_end(&entry.event)) {
             self.broken("R5", format!("{:?} after the run had ended {status:?}", name(&entry.event)));
         }
+        if self.restored && !may_happen_while_held(&entry.event) {
+            self.broken("R5", format!("{:?} while a restore held the run", name(&entry.event)));
+        }
         match &entry.event {
+            Event::Restored { .. } => self.restored = true,
+            Event::Released { .. } => {
+                self.restored = false;
+                self.set_again = self.timers.keys().copied().collect();
+            }
             Event::Created { revision, .. } if *revision != self.journal.row.revision => {
                 self.broken("R10", "the journal and the head name different revisions".into());
             }
@@ -162,7 +176,8 @@ impl Walk<'_> {
                 self.children.insert(step.0.clone(), *status);
             }
             Event::TimerSet { timer, due, why, step } => {
-                if *why != TimerWhy::Quiet && self.timers.contains_key(timer) {
+                let again = self.set_again.remove(timer);
+                if *why != TimerWhy::Quiet && self.timers.contains_key(timer) && !again {
                     self.broken("R8", format!("timer {timer} was set twice"));
                 }
                 self.timers.insert(*timer, (*due, *why, step.0.clone()));
@@ -196,7 +211,7 @@ impl Walk<'_> {
                 }
                 // What a person calls done has not failed. One that is to be sent again has: it begins anew when the
                 // run does.
-                if *verdict == VerdictKind::Done {
+                if *verdict == VerdictKind::Done && !self.tolerated(&step.0) {
                     self.outcomes.remove(&step.0);
                 }
             }
@@ -678,6 +693,21 @@ fn may_follow_an_end(event: &Event) -> bool {
             | Event::Delivered { .. }
             | Event::DoubtsBelow { .. }
             | Event::ChildEnded { .. }
+            | Event::Restored { .. }
+            | Event::Released { .. }
+    )
+}
+
+/// The store may end it for a newer event of its lane, or have it gather another one.
+fn may_happen_while_held(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Restored { .. }
+            | Event::Released { .. }
+            | Event::InputsReplaced { .. }
+            | Event::TimerSet { why: TimerWhy::Quiet, .. }
+            | Event::CancelRequested { .. }
+            | Event::Ended { .. }
     )
 }
 

@@ -98,7 +98,7 @@ pub fn all(world: &mut World) {
 }
 
 fn gather(facts: &mut Facts<'_>) {
-    let store = facts.world.hub.inner.clone();
+    let store = facts.world.hub.inner();
     let born: Vec<(WorkspaceId, RunId)> = facts.world.hub.model.lock().born.clone();
     match store.dump() {
         Ok(dump) => facts.dump = dump,

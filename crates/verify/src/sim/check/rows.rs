@@ -23,7 +23,7 @@ pub fn check(facts: &mut Facts<'_>) {
 
 /// What `semel check` says of the store.
 fn own_checker(facts: &mut Facts<'_>) {
-    match semel_store::check::check(facts.world.hub.inner.as_ref(), &semel_store::check::Options::default()) {
+    match semel_store::check::check(facts.world.hub.inner().as_ref(), &semel_store::check::Options::default()) {
         Ok(report) => {
             for violation in report.violations {
                 facts.broken("R9", format!("{} {}: {}", violation.code, violation.what, violation.message));
@@ -176,7 +176,8 @@ fn timers(facts: &mut Facts<'_>) {
         for entry in &stored.entries {
             match &entry.event {
                 Event::TimerSet { timer, due: at, .. } => {
-                    due.insert(*timer, at.0);
+                    // One that is due already is set again when a run is released.
+                    due.insert(*timer, at.0.max(entry.at.0));
                 }
                 Event::TimerFired { timer } => {
                     let at = due.get(timer).copied().unwrap_or(0);

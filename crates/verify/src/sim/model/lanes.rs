@@ -53,7 +53,7 @@ impl Model {
         }
     }
 
-    pub(super) fn enters(&mut self, id: LaneId, limit: u32, run: RunId, result: &AdmitResult) {
+    pub(super) fn enters(&mut self, id: LaneId, limit: u32, run: RunId, result: &AdmitResult, deferred: bool) {
         let lane = self.lanes.entry(id).or_default();
         lane.limit = limit;
         match (result.decision, result.reason.word()) {
@@ -61,7 +61,7 @@ impl Model {
             (Decision::Start, _) => lane.holders.push(run),
             (Decision::Queue, _) => lane.line.push(run),
             (Decision::Coalesce, _) => lane.gathering = Some(run),
-            (Decision::Replace, "replace_deferred") => lane.line = vec![run],
+            (Decision::Replace, _) if deferred => lane.line = vec![run],
             (Decision::Replace, _) => {
                 lane.line.clear();
                 if !lane.holders.is_empty() {
