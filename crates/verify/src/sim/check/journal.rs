@@ -1,13 +1,16 @@
 //! Every run as its journal tells it, checked against what its flow says must happen. Written
 //! from the flow reference: it shares no code with the machine that wrote the journal.
 
-use super::super::flows::{Ask, Class, Flow, Kind, RetrySpec, Task};
+mod words;
+
+use super::super::flows::{Ask, Class, Flow, Kind, Task};
 use super::Finding;
 use semel_core::run::{EndStatus, Event, ListName, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use semel_core::{Millis, RunId};
 use semel_store::RunRow;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
+use words::{is_iteration, join, may_follow_an_end, may_happen_while_held, name, parent, task_id, wait_of};
 
 /// One event with the time and number of its row.
 pub struct Entry {
@@ -101,26 +104,6 @@ pub fn check(journal: &Journal<'_>) -> Vec<Finding> {
     }
     walk.finish();
     walk.findings
-}
-
-/// `a/each[3]/b` → `a/each[3]`, and the last name.
-fn parent(step: &str) -> Option<String> {
-    if step.is_empty() {
-        return None;
-    }
-    if step.ends_with(']') {
-        return step.rfind('[').map(|at| step[..at].to_owned());
-    }
-    Some(step.rfind('/').map_or(String::new(), |at| step[..at].to_owned()))
-}
-
-fn task_id(step: &str) -> &str {
-    let last = step.rsplit('/').next().unwrap_or("");
-    last.split('[').next().unwrap_or("")
-}
-
-fn is_iteration(step: &str) -> bool {
-    step.ends_with(']')
 }
 
 impl Walk<'_> {
@@ -677,54 +660,6 @@ impl Walk<'_> {
         if self.ended.is_none() {
             self.broken("R11", "its journal does not end".into());
         }
-    }
-}
-
-fn join(group: &str, task: &str) -> String {
-    if group.is_empty() { task.to_owned() } else { format!("{group}/{task}") }
-}
-
-fn may_follow_an_end(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Restarted { .. }
-            | Event::Replayed { .. }
-            | Event::Verdict { .. }
-            | Event::Delivered { .. }
-            | Event::DoubtsBelow { .. }
-            | Event::ChildEnded { .. }
-            | Event::Restored { .. }
-            | Event::Released { .. }
-    )
-}
-
-/// The store may end it for a newer event of its lane, or have it gather another one.
-fn may_happen_while_held(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Restored { .. }
-            | Event::Released { .. }
-            | Event::InputsReplaced { .. }
-            | Event::TimerSet { why: TimerWhy::Quiet, .. }
-            | Event::CancelRequested { .. }
-            | Event::Ended { .. }
-    )
-}
-
-fn name(event: &Event) -> String {
-    let text = format!("{event:?}");
-    text.split([' ', '{']).next().unwrap_or_default().to_owned()
-}
-
-/// Shortest and longest wait before the attempt after this one.
-fn wait_of(retry: &RetrySpec, failed: u32) -> (i64, i64) {
-    match retry.kind {
-        "exponential" => {
-            let grown = retry.interval_ms.saturating_mul(1 << failed.saturating_sub(1).min(20)).min(retry.max_ms);
-            (grown, grown)
-        }
-        "random" => (retry.interval_ms, retry.max_ms),
-        _ => (retry.interval_ms, retry.interval_ms),
     }
 }
 
