@@ -90,8 +90,9 @@ pub const FLOWS: &[Flow] = &[
         id: "limp",
         share: 4,
         owes: &[("first", Receiver::Dedupe), ("second", Receiver::Flaky)],
-        // It fails if the second call is answered badly; the next twin resumes it.
-        ends: &["completed", "failed"],
+        // It fails if the second call is answered badly; the next twin resumes it. A call whose answer was lost and
+        // whose repeat is refused stays unknown, and is held.
+        ends: &["completed", "failed", "held"],
         refuses_altered: true,
     },
     Flow { id: "tick", share: 0, owes: &[("work", Receiver::Dedupe)], ends: &["completed"], refuses_altered: false },
