@@ -56,7 +56,7 @@ mod switch {
         /// The items of a loop share one outbound key.
         EffectKeyWithoutLoop by "R7";
         /// The sweep takes claims while their senders may still retry.
-        ClaimsSweptEarly by "R1" "I6" "I14";
+        ClaimsSweptEarly by "R1" "I6" "I13" "I14";
         /// A commit removes messages that it did not act on.
         MessagesRemovedUnread by "R11" "I18";
         /// After a crash a naked effect is sent again.
