@@ -78,7 +78,7 @@ mod switch {
         /// A restore holds nothing.
         RestoreHoldsNothing by "I15";
         /// A restored run acts on what comes before it is released.
-        HeldRunGoesOn by "R5" "R7" "R11";
+        HeldRunGoesOn by "R5" "R7";
         /// A value that does not match its digest is believed.
         DamageBelieved by "R13";
     }

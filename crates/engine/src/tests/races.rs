@@ -391,8 +391,8 @@ fn a_run_that_is_paused_beside_an_op_is_shown_as_paused() {
     world.push(
         "{id: f, namespace: n, tasks: [{id: all, type: flow.Parallel, tasks: [\
          {id: b, type: flow.Sequential, tasks: [{id: c, type: http.Request, uri: 'http://x/c'}, \
-         {id: d, type: kv.Set, key: k, value: v}]}, {id: a, type: http.Request, uri: 'http://x/a'}]}, \
-         {id: last, type: log.Log, message: hello}]}",
+         {id: d, type: kv.Set, key: k, value: v}, {id: e, type: log.Log, message: hello}]}, \
+         {id: a, type: http.Request, uri: 'http://x/a'}]}]}",
     );
     let run = world.admit("f", None, json!({})).run.unwrap().id;
     while world.calls.len() < 2 {

@@ -85,7 +85,8 @@ impl Machine<'_> {
     }
 
     fn handle(&mut self, input: Input) -> Result<(), NotPossible> {
-        if self.state.restored && !planted!(HeldRunGoesOn) {
+        let heedless = planted!(HeldRunGoesOn) && !matches!(input, Input::Release { .. } | Input::Cancel { .. });
+        if self.state.restored && !heedless {
             return self.held_by_restore(input);
         }
         match input {
