@@ -89,6 +89,7 @@ fn begin(
         correlation_id: None,
         root: None,
         depth: 0,
+        tick: None,
         parent: None,
     })
 }

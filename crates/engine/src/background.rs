@@ -7,7 +7,7 @@ use crate::handle::Engine;
 use semel_core::admission::PresetName;
 use semel_core::ir::{RecoverMissed, TriggerKind};
 use semel_core::{Door, Millis};
-use semel_store::{ScheduleRow, StoreError, SweepRules, Work};
+use semel_store::{ScheduleRow, StoreError, SweepRules, Tick, Work};
 use semel_tasks::schedule::next_after;
 use serde_json::json;
 use std::sync::Arc;
@@ -88,8 +88,11 @@ impl Engine {
             labels: vec![],
             correlation_id: None,
         };
-        match self.admit(occurrence).await {
+        let tick = Tick { trigger: row.trigger.clone(), at, next };
+        match self.admit_at(occurrence, Some(tick)).await {
             Ok(_) => Ok(true),
+            // Another node was faster, or an earlier process that could not say so any more.
+            Err(crate::api::AdmitError::Store(StoreError::Conflict(_))) => Ok(true),
             Err(crate::api::AdmitError::Store(error)) => {
                 tracing::warn!(schedule = row.trigger, %error, "a tick could not be admitted yet");
                 Ok(false)

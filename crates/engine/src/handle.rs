@@ -18,7 +18,7 @@ use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
 use semel_store::{
-    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, ScheduleRow, Store, StoreError, SweepRules, Work,
+    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, ScheduleRow, Store, StoreError, SweepRules, Tick, Work,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -226,6 +226,11 @@ impl Engine {
 
     /// The one way in.
     pub async fn admit(&self, occurrence: Occurrence) -> Result<AdmitResult, AdmitError> {
+        self.admit_at(occurrence, None).await
+    }
+
+    /// As [`Engine::admit`]; what is an instant of a schedule moves the schedule on as well.
+    pub(crate) async fn admit_at(&self, occurrence: Occurrence, tick: Option<Tick>) -> Result<AdmitResult, AdmitError> {
         if self.stopping.load(Ordering::SeqCst) {
             return Err(StoreError::Closed.into());
         }
@@ -234,8 +239,8 @@ impl Engine {
         }
         let (flow, now) = (occurrence.flow.clone(), self.store().now());
         let sketch = sketch(&self.services, &occurrence, now);
-        let mut looked = false;
-        if let Some(sketch) = &sketch {
+        let mut looked = tick.is_some();
+        if let Some(sketch) = sketch.as_ref().filter(|_| !looked) {
             match self.store().peek(sketch)? {
                 Some((result, row)) if is_checked(&result, &flow) => return Ok(self.twin(result, row)),
                 // It may yet be refused for what it brings.
@@ -243,7 +248,7 @@ impl Engine {
                 None => looked = true,
             }
         }
-        let request = prepare(&self.services, occurrence, sketch, None, now)?;
+        let request = AdmitRequest { tick, ..prepare(&self.services, occurrence, sketch, None, now)? };
         if request.key.is_some()
             && !looked
             && let Some((result, row)) = self.store().peek(&request)?

@@ -161,7 +161,8 @@ impl Wants {
                 self.claims_of.insert((workspace.clone(), *run));
             }
             Work::Message { workspace, run, .. } => self.run((workspace.clone(), *run), Lock::Update),
-            Work::PutToken(_) | Work::AdvanceSchedule(_) | Work::Sweep(_) | Work::Restored { .. } => {}
+            Work::AdvanceSchedule(row) => _ = self.schedules.insert((row.workspace.clone(), row.flow.clone())),
+            Work::PutToken(_) | Work::Sweep(_) | Work::Restored { .. } => {}
         }
     }
 
@@ -176,6 +177,9 @@ impl Wants {
         }
         if let Some(parent) = &request.parent {
             self.run((ws.clone(), parent.run), Lock::Update);
+        }
+        if request.tick.is_some() {
+            self.schedules.insert((ws.clone(), request.flow.clone()));
         }
     }
 

@@ -31,6 +31,17 @@ pub struct AdmitRequest {
     /// `None`: the run itself.
     pub root: Option<RunId>,
     pub depth: u32,
+    /// The occurrence is an instant of a schedule: it happens once, and moves the schedule on, in the same transaction.
+    pub tick: Option<Tick>,
+}
+
+/// An instant of one of the flow's schedules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tick {
+    pub trigger: String,
+    pub at: Millis,
+    /// The instant after it.
+    pub next: Option<Millis>,
 }
 
 #[derive(Clone, Debug)]

@@ -162,6 +162,7 @@ impl Model {
             parent: None,
             root: None,
             depth: 0,
+            tick: None,
             workspace,
         }
     }

@@ -199,6 +199,7 @@ mod tests {
             parent: None,
             root: id,
             depth: 0,
+            tick: None,
             correlation_id: String::new(),
             door: Door::Trigger,
             key: None,

@@ -54,6 +54,7 @@ pub fn event(key: &str, run: RunId, lane: Option<LaneRequest>) -> AdmitRequest {
         parent: None,
         root: None,
         depth: 0,
+        tick: None,
     }
 }
 

@@ -59,6 +59,7 @@ fn admit(number: u128) -> Work {
         parent: None,
         root: None,
         depth: 0,
+        tick: None,
     }))
 }
 

@@ -73,6 +73,7 @@ impl Bench {
             parent: None,
             root: None,
             depth: 0,
+            tick: None,
         }
     }
 

@@ -96,6 +96,8 @@ macro_rules! conformance_cases {
             manage::a_push_replaces_the_schedules,
             manage::a_push_goes_on_with_schedules_that_it_does_not_change,
             manage::a_schedule_advances,
+            manage::a_schedule_does_not_go_back,
+            manage::an_instant_of_a_schedule_happens_once_however_long_its_key_is_remembered,
             manage::a_removed_schedule_does_not_come_back,
             manage::schedules_are_due_in_order,
             manage::kv_counts_revisions,

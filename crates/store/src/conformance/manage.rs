@@ -89,6 +89,28 @@ pub fn a_schedule_advances(b: &Bench) {
     assert_eq!(b.store.schedules(&b.ws()).unwrap(), [next]);
 }
 
+pub fn a_schedule_does_not_go_back(b: &Bench) {
+    let row = flow(b.ws(), "shop", "order", "one");
+    push(b, row.clone(), vec![schedule(&row, "tick", Some(b.now().plus(60)))]);
+    b.call(Work::AdvanceSchedule(schedule(&row, "tick", Some(b.now()))));
+    assert_eq!(b.store.schedules(&b.ws()).unwrap()[0].next_due, Some(b.now().plus(60)));
+}
+
+pub fn an_instant_of_a_schedule_happens_once_however_long_its_key_is_remembered(b: &Bench) {
+    let row = flow(b.ws(), "shop", "order", "one");
+    push(b, row.clone(), vec![schedule(&row, "tick", Some(b.now()))]);
+    let tick = Tick { trigger: "tick".into(), at: b.now(), next: Some(b.now().plus(60)) };
+    let due = AdmitRequest { tick: Some(tick.clone()), ..b.event() };
+    assert!(b.admit(due).created);
+    let moved = ScheduleRow { last_fired: Some(b.now()), ..schedule(&row, "tick", Some(b.now().plus(60))) };
+    assert_eq!(b.store.schedules(&b.ws()).unwrap(), [moved], "the same transaction moved the schedule on");
+    // The process died before it knew: the key alone would not help, for there is none.
+    let again = AdmitRequest { tick: Some(tick), ..b.event() };
+    let before = b.store.dump().unwrap();
+    assert_eq!(b.fail(Work::Admit(Box::new(again))).code(), "conflict");
+    assert_eq!(b.store.dump().unwrap(), before);
+}
+
 pub fn a_removed_schedule_does_not_come_back(b: &Bench) {
     let row = flow(b.ws(), "shop", "order", "one");
     b.call(Work::AdvanceSchedule(schedule(&row, "tick", Some(b.now()))));

@@ -195,6 +195,9 @@ impl<'a> Program<'a> {
             waits: self.dice.chance(70),
         });
         let key = self.dice.chance(85).then(|| self.claim(&workspace));
+        let at = self.oracle.now();
+        let next = self.dice.chance(80).then(|| at.plus(1 + self.dice.below(9) as i64));
+        let tick = self.dice.chance(4).then(|| Tick { trigger: "tick".into(), at, next });
         AdmitRequest {
             workspace,
             flow: self.flow(),
@@ -214,6 +217,7 @@ impl<'a> Program<'a> {
             root: parent.as_ref().map(|p| p.run),
             depth: u32::from(parent.is_some()),
             parent,
+            tick,
         }
     }
 

@@ -212,6 +212,16 @@ pub(super) fn erase_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> 
     Ok(Done::Unit)
 }
 
+/// Only forward: whoever was slower than another must not make an instant due again.
+pub(super) fn advance_schedule(tx: &mut dyn Tx, row: &ScheduleRow) -> Result<Done> {
+    let stored = tx.flow_schedules(&row.workspace, &row.flow)?;
+    let due = stored.into_iter().find(|stored| stored.trigger == row.trigger).and_then(|stored| stored.next_due);
+    if due.is_some_and(|due| row.next_due.is_none_or(|next| next >= due)) {
+        tx.update_schedule(row)?;
+    }
+    Ok(Done::Unit)
+}
+
 pub(super) fn message(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId, message: &Inbox) -> Result<Done> {
     let Some(mut run) = tx.run(workspace, id)? else { return Ok(Done::Missing) };
     tx.push_inbox(workspace, id, message)?;

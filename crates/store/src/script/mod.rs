@@ -26,7 +26,7 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::Commit(commit) => commit::commit(tx, commit),
         Work::LogDecision(row) => admit::log_decision(tx, row),
         Work::PutFlow { row, schedules } => manage::put_flow(tx, row, schedules),
-        Work::AdvanceSchedule(row) => tx.update_schedule(row).map(|()| Done::Unit),
+        Work::AdvanceSchedule(row) => manage::advance_schedule(tx, row),
         Work::KvSet { workspace, namespace, key, value, kv_type, overwrite, ttl_ms } => {
             let write =
                 manage::KvWrite { workspace, namespace, key, value, kv_type, overwrite: *overwrite, ttl_ms: *ttl_ms };
