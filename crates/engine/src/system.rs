@@ -47,6 +47,25 @@ impl Aside for TokioAside {
     }
 
     fn sleep(&self, time: Duration) -> Errand {
-        Box::pin(tokio::time::sleep(time))
+        // Made where it is waited for: the driver's thread is outside of the runtime.
+        Box::pin(async move { tokio::time::sleep(time).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_outside_of_the_runtime_may_have_an_errand_wait() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let aside = TokioAside(runtime.handle().clone());
+        let (done, mut waited) = tokio::sync::oneshot::channel();
+        let pause = aside.sleep(Duration::from_millis(1));
+        aside.run(Box::pin(async move {
+            pause.await;
+            let _ = done.send(());
+        }));
+        runtime.block_on(async { (&mut waited).await.unwrap() });
     }
 }
