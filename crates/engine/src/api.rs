@@ -6,6 +6,7 @@ use semel_core::ir::{KeyScope, SignatureScheme};
 use semel_core::run::{Status, VerdictKind};
 use semel_core::{Door, RunId, WorkspaceId};
 use semel_store::StoreError;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use std::borrow::Cow;
 use std::fmt;
@@ -139,7 +140,8 @@ impl std::fmt::Debug for ResolvedSignature {
 }
 
 /// What a person asks of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "control", rename_all = "snake_case")]
 pub enum Control {
     Cancel,
     Pause,

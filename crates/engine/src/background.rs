@@ -14,15 +14,23 @@ use std::sync::Arc;
 
 /// Missed instants made up for at most, per schedule and look.
 const CATCH_UP_MAX: usize = 1_000;
+/// A schedule that has been due for so long is not being seen to by the first of the nodes.
+const LEFT_BY_FIRST_MS: i64 = 2_000;
 
 impl Engine {
     /// Fires every schedule that is due; returns when to look again.
     pub async fn tick_schedules(&self) -> Result<Option<Millis>, StoreError> {
         let now = self.store().now();
-        for row in self.store().due_schedules(now, 100)? {
+        // One node is the first to look; the others see to what it has left.
+        let before = if self.is_first() { now } else { now.plus(-LEFT_BY_FIRST_MS) };
+        for row in self.store().due_schedules(before, 100)? {
             self.fire_schedule(row, now).await?;
         }
         self.store().next_schedule()
+    }
+
+    fn is_first(&self) -> bool {
+        self.store().cluster().is_none_or(|cluster| cluster.is_first())
     }
 
     async fn fire_schedule(&self, row: ScheduleRow, now: Millis) -> Result<(), StoreError> {
@@ -117,7 +125,7 @@ impl Engine {
                     tracing::error!(%error, "schedules cannot be read");
                 }
                 let now = self.store().now();
-                if now >= sweep_at {
+                if now >= sweep_at && self.is_first() {
                     match self.sweep(rules).await {
                         // A full batch means there is more.
                         Ok(count) if count >= u64::from(rules.limit) => sweep_at = now.plus(100),

@@ -4,7 +4,7 @@ use crate::api::FlowLookupError;
 use parking_lot::RwLock;
 use semel_core::ir::{Flow, LeafMode, Task, TaskKind};
 use semel_core::run::FlowIndex;
-use semel_core::{FlowRef, WorkspaceId, planted};
+use semel_core::{FlowRef, Millis, WorkspaceId, planted};
 use semel_expr::Value;
 use semel_store::{FlowRow, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,12 +90,14 @@ type Key = (WorkspaceId, FlowRef);
 /// Newest revisions and the ones that runs pin, read once.
 pub struct Flows {
     store: Arc<dyn Store>,
-    heads: RwLock<BTreeMap<Key, Arc<LoadedFlow>>>,
+    /// With the instant at which each was read.
+    heads: RwLock<BTreeMap<Key, (Arc<LoadedFlow>, Millis)>>,
     /// Pushes so far: what was read before one is not kept after it.
     pushes: AtomicU64,
     pinned: RwLock<BTreeMap<(Key, u32), Arc<LoadedFlow>>>,
 }
 
+const HEAD_TRUSTED_MS: i64 = 1_000;
 /// Pinned revisions kept in memory; more are read from the store when needed.
 const PINNED_MAX: usize = 1_024;
 
@@ -107,7 +109,9 @@ impl Flows {
     /// The newest revision.
     pub fn head(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Arc<LoadedFlow>, FlowLookupError> {
         let key = (workspace.clone(), flow.clone());
-        if let Some(found) = self.heads.read().get(&key) {
+        if let Some((found, at)) = self.heads.read().get(&key)
+            && self.is_fresh(*at)
+        {
             return Ok(found.clone());
         }
         let before = self.pushes.load(Ordering::SeqCst);
@@ -115,9 +119,14 @@ impl Flows {
         let loaded = Arc::new(LoadedFlow::from_row(&row)?);
         let mut heads = self.heads.write();
         if self.pushes.load(Ordering::SeqCst) == before {
-            heads.insert(key, loaded.clone());
+            heads.insert(key, (loaded.clone(), self.store.now()));
         }
         Ok(loaded)
+    }
+
+    /// A push at another node is told to this one; if that is lost, the store is looked at again after a while.
+    fn is_fresh(&self, read_at: Millis) -> bool {
+        self.store.cluster().is_none() || self.store.now().since(read_at) < HEAD_TRUSTED_MS
     }
 
     /// The revision a run was admitted with.
@@ -131,7 +140,7 @@ impl Flows {
             return self.head(workspace, flow);
         }
         let key = (workspace.clone(), flow.clone());
-        if let Some(found) = self.heads.read().get(&key).filter(|f| f.revision == revision) {
+        if let Some((found, _)) = self.heads.read().get(&key).filter(|(f, _)| f.revision == revision) {
             return Ok(found.clone());
         }
         if let Some(found) = self.pinned.read().get(&(key.clone(), revision)) {

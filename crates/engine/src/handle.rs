@@ -18,7 +18,8 @@ use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
 use semel_store::{
-    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, ScheduleRow, Store, StoreError, SweepRules, Tick, Work,
+    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, NodeRow, NodeState, Note, ScheduleRow, Store, StoreError,
+    SweepRules, Tick, Work,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub struct Engine {
     catalog: &'static dyn Catalog,
     limits: Limits,
     clock: Arc<dyn Clock>,
+    started_at: Millis,
     told: Told,
     ready: Arc<AtomicBool>,
     stopping: AtomicBool,
@@ -94,6 +96,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// How long whoever waits for a run relies on being told by the node that drives it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Rows of the decision log that twins of one event may add.
 const DECISIONS_PER_KEY_MAX: u32 = 10_000;
 const LOGGED_KEYS_MAX: usize = 65_536;
@@ -150,16 +154,24 @@ impl Engine {
             tickets: BTreeMap::new(),
             next_ticket: 0,
             next_timer: Millis(0),
+            next_rounds: Millis(0),
+            watched: BTreeMap::new(),
             stopping: None,
             fatal: fatal.clone(),
         };
+        let told = Told { sender, changes, waiters };
+        if let Some(cluster) = services.store.cluster() {
+            let (told, flows) = (told.clone(), flows.clone());
+            cluster.listen(Box::new(move |note| told.heard(&flows, note)));
+        }
         let engine = Arc::new(Engine {
             services,
             flows,
             catalog: parts.catalog,
             limits: parts.limits,
+            started_at: parts.clock.now(),
             clock: parts.clock,
-            told: Told { sender, changes, waiters },
+            told,
             ready,
             stopping: AtomicBool::new(false),
             admitting: Arc::default(),
@@ -327,10 +339,36 @@ impl Engine {
         let settled = |row: &Option<(semel_store::RunRow, _, _)>| {
             row.as_ref().is_none_or(|(row, _, _)| row.status.is_ended() || row.status == Status::Held)
         };
-        match self.store().run(workspace, run)? {
-            row if settled(&row) => Ok(true),
-            _ => Ok(tokio::time::timeout(limit, ended).await.is_ok()),
+        if settled(&self.store().run(workspace, run)?) {
+            return Ok(true);
         }
+        if self.store().cluster().is_none() {
+            return Ok(tokio::time::timeout(limit, ended).await.is_ok());
+        }
+        // Another node may drive it: that one is asked to tell, and the store is looked at in case it cannot.
+        let (mut ended, mut left, mut pause) = (ended, limit, Duration::from_millis(20));
+        while !left.is_zero() {
+            self.watch(run);
+            let wait = pause.min(left);
+            if tokio::time::timeout(wait, &mut ended).await.is_ok() || settled(&self.store().run(workspace, run)?) {
+                return Ok(true);
+            }
+            (left, pause) = (left - wait, (pause * 2).min(LOOK_AGAIN));
+        }
+        Ok(false)
+    }
+
+    /// Asks whichever node drives the run to tell this one of its changes.
+    fn watch(&self, run: RunId) {
+        if let Some(cluster) = self.store().cluster() {
+            cluster.tell(Note::Watch { run });
+        }
+    }
+
+    /// For followers of a run: asks to be told of its changes, and says how soon to look all the same, if at all.
+    pub fn follow(&self, run: RunId) -> Option<Duration> {
+        self.watch(run);
+        self.store().cluster().map(|_| LOOK_AGAIN)
     }
 
     /// Every change of every run from now on; a lagging receiver re-reads the store.
@@ -408,6 +446,9 @@ impl Engine {
             }),
         );
         let done = answer.await.unwrap_or(Err(StoreError::Closed))?;
+        if let Some(cluster) = self.store().cluster() {
+            cluster.tell(Note::Pushed { workspace: workspace.clone(), flow: flow_ref.clone() });
+        }
         match done {
             Done::Flow { revision, changed } => {
                 Ok(Pushed { workflow_id: flow_ref.to_string(), revision, changed, warnings: compiled.warnings })
@@ -430,15 +471,7 @@ impl Engine {
 
     /// Any management write (kv, tokens, workspaces, release, erase, …).
     pub async fn write(&self, work: Work) -> Result<Done, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.store().submit(
-            work,
-            Box::new(move |done| {
-                // The caller may have gone away; the write stands.
-                let _ = reply.send(done);
-            }),
-        );
-        answer.await.unwrap_or(Err(StoreError::Closed))
+        write(self.store(), work).await
     }
 
     /// Checks a webhook's signature over the raw bytes.
@@ -477,6 +510,35 @@ impl Engine {
         }
     }
 
+    /// The processes that share the store; this one alone where nobody else can.
+    pub fn nodes(&self, version: &str) -> Result<Vec<NodeRow>, StoreError> {
+        if let Some(cluster) = self.store().cluster() {
+            return cluster.nodes();
+        }
+        let now = self.store().now();
+        let mut runs_owned = 0;
+        let mut after = None;
+        loop {
+            let page = self.store().active_runs(after, 10_000)?;
+            runs_owned += page.len() as u64;
+            after = page.last().map(|(_, run)| *run);
+            if page.len() < 10_000 {
+                break;
+            }
+        }
+        Ok(vec![NodeRow {
+            epoch: 1,
+            name: self.services.url.clone().unwrap_or_default(),
+            version: version.to_owned(),
+            state: NodeState::Alive,
+            started_at: self.started_at,
+            seen_at: now,
+            lease_until: None,
+            runs_owned,
+            is_self: true,
+        }])
+    }
+
     /// True once recovery has read every active run.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::SeqCst)
@@ -502,7 +564,7 @@ impl Told {
     /// Tells the driver what a durable admission means for it.
     fn follow_up(&self, workspace: &WorkspaceId, begin: Option<AdmitRequest>, result: &AdmitResult) {
         for run in &result.fenced {
-            self.tell(Message::Happened(Happened::Fenced(*run)));
+            self.tell(Message::Fenced(*run));
         }
         for run in &result.wake {
             self.tell(Message::Happened(Happened::Wake { workspace: workspace.clone(), run: *run }));
@@ -522,6 +584,21 @@ impl Told {
         }
     }
 
+    fn heard(&self, flows: &Flows, note: Note) {
+        match note {
+            Note::Pushed { workspace, flow } => flows.forget(&workspace, &flow),
+            Note::Changed { run, version, status } => {
+                let change = RunChange { run, version, status };
+                if status.is_ended() || status == Status::Held {
+                    return self.changed(change);
+                }
+                // Nobody may be following.
+                let _ = self.changes.send(change);
+            }
+            note => self.tell(Message::Heard(note)),
+        }
+    }
+
     fn changed(&self, change: RunChange) {
         for waiter in self.waiters.lock().remove(&change.run).unwrap_or_default() {
             // Whoever waited may have gone away.
@@ -535,6 +612,18 @@ impl Told {
         // The driver is gone only when the process stops; what is durable is found again.
         let _ = self.sender.send(message);
     }
+}
+
+pub(crate) async fn write(store: &Arc<dyn Store>, work: Work) -> Result<Done, StoreError> {
+    let (reply, answer) = oneshot::channel();
+    store.submit(
+        work,
+        Box::new(move |done| {
+            // The caller may have gone away; the write stands.
+            let _ = reply.send(done);
+        }),
+    );
+    answer.await.unwrap_or(Err(StoreError::Closed))
 }
 
 fn same(expected: &str, given: &str) -> bool {

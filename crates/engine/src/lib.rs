@@ -8,6 +8,7 @@ mod admit;
 pub mod api;
 mod background;
 pub mod driver;
+mod elsewhere;
 mod evaluate;
 pub mod flows;
 mod handle;

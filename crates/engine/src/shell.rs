@@ -5,11 +5,13 @@
 
 use crate::api::{Control, ControlError, RunChange};
 use crate::driver::{Driver, Happened, Out, Ticket};
+use crate::elsewhere;
 use crate::ports::{Aside, Performer};
 use parking_lot::Mutex;
 use semel_core::run::{By, Status};
 use semel_core::{Millis, RunId, WorkspaceId};
-use semel_store::{RunCommit, Store, StoreError, Work, failpoint};
+use semel_store::{Note, RunCommit, Store, StoreError, Work, failpoint};
+use semel_tasks::Request;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +25,18 @@ const TIMERS_PAGE: u32 = 256;
 const POLL_MS: i64 = 1_000;
 /// A due timer whose commit is under way is not looked at again before this.
 const TIMER_GAP_MS: i64 = 20;
+/// As long as that one may be another node's.
+const SHARED_TIMER_GAP_MS: i64 = 100;
 const RETRY_LATER: Duration = Duration::from_millis(250);
+/// How often a node looks for what others have left, and how soon again if there was much.
+const ROUNDS_MS: i64 = 500;
+const ROUNDS_AGAIN_MS: i64 = 50;
+const ADOPT_MAX: u32 = 128;
+const MAIL_MAX: u32 = 256;
+/// How long a wish to hear of a run holds.
+pub const WATCHED_MS: i64 = 60_000;
+/// How soon a node without a lease looks whether it has one again.
+const LEASE_EVERY: Duration = Duration::from_millis(100);
 
 pub enum Message {
     Happened(Happened),
@@ -36,6 +49,10 @@ pub enum Message {
     },
     /// A timer was set by an admission.
     TimerAt(Millis),
+    /// An admission has taken the run from whoever drives it.
+    Fenced(RunId),
+    /// Another node says so.
+    Heard(Note),
     /// Begin nothing new; say when all is settled.
     Stop(oneshot::Sender<()>),
 }
@@ -53,12 +70,25 @@ pub struct Shell {
     pub changes: broadcast::Sender<RunChange>,
     pub waiters: Waiters,
     pub ready: Arc<AtomicBool>,
-    pub tickets: BTreeMap<Ticket, oneshot::Sender<Result<(), ControlError>>>,
+    pub tickets: BTreeMap<Ticket, Asking>,
     pub next_ticket: Ticket,
     pub next_timer: Millis,
+    /// When to look for what other nodes have left, if there are any.
+    pub next_rounds: Millis,
+    /// Runs that somebody waits for at another node, and until when.
+    pub watched: BTreeMap<RunId, Millis>,
     pub stopping: Option<oneshot::Sender<()>>,
     /// Set once nothing should go on.
     pub fatal: Fatal,
+}
+
+/// A request of a person whose answer is on its way.
+pub struct Asking {
+    pub workspace: WorkspaceId,
+    pub run: RunId,
+    pub control: Control,
+    pub by: By,
+    pub reply: oneshot::Sender<Result<(), ControlError>>,
 }
 
 /// Why the node must stop, if it must.
@@ -70,7 +100,7 @@ impl Shell {
         self.recover();
         self.ready.store(true, Ordering::SeqCst);
         loop {
-            let wait = self.next_timer.since(self.store.now()).clamp(0, POLL_MS);
+            let wait = self.next_look().since(self.store.now()).clamp(0, POLL_MS);
             match self.inbox.recv_timeout(Duration::from_millis(wait as u64)) {
                 Ok(message) => self.handle(message),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -82,8 +112,16 @@ impl Shell {
         }
     }
 
+    /// When there is something to look at again.
+    pub fn next_look(&self) -> Millis {
+        if self.store.cluster().is_some() { self.next_timer.min(self.next_rounds) } else { self.next_timer }
+    }
+
     /// What is to be seen to after each message; true when a stop has settled.
     pub fn look_around(&mut self) -> bool {
+        if self.stopping.is_none() && self.store.cluster().is_some() && self.store.now() >= self.next_rounds {
+            self.make_rounds();
+        }
         if self.stopping.is_none() && self.store.now() >= self.next_timer {
             self.fire_timers();
         }
@@ -129,13 +167,20 @@ impl Shell {
         match message {
             Message::Happened(happened) => self.feed(happened),
             Message::TimerAt(due) => self.next_timer = self.next_timer.min(due),
+            Message::Fenced(run) => {
+                self.tell(Note::Fenced { run });
+                self.feed(Happened::Fenced(run));
+            }
+            Message::Heard(note) => self.heard(note),
             Message::Control { reply, .. } if self.stopping.is_some() => {
                 let _ = reply.send(Err(ControlError::NotPossible("the server is shutting down".to_owned())));
             }
             Message::Control { workspace, run, control, by, reply } => {
                 self.next_ticket += 1;
                 let ticket = self.next_ticket;
-                self.tickets.insert(ticket, reply);
+                let asking =
+                    Asking { workspace: workspace.clone(), run, control: control.clone(), by: by.clone(), reply };
+                self.tickets.insert(ticket, asking);
                 self.feed(Happened::Control { workspace, run, control, by, ticket });
             }
             Message::Stop(done) => {
@@ -177,10 +222,15 @@ impl Shell {
                     let _ = sender.send(Message::Happened(happened));
                 }));
             }
-            Out::Perform { run, step, send, request } => {
+            Out::Perform { run, step, send, mut request } => {
                 let (performer, sender) = (self.performer.clone(), self.sender.clone());
+                let (store, aside) = (self.store.clone(), self.aside.clone());
+                let life = store.cluster().map(|cluster| cluster.epoch());
                 self.aside.run(Box::pin(async move {
                     failpoint::hit("effect.sending");
+                    if !may_send(&store, aside.as_ref(), life, &mut request).await {
+                        return; // whoever has the run now judges what became of it
+                    }
                     let outcome = performer.perform(*request).await;
                     failpoint::hit("effect.answered");
                     // The receiver is gone only when the process stops; the intent stays open then.
@@ -188,14 +238,23 @@ impl Shell {
                 }));
             }
             Out::Answer { ticket, answer } => {
-                if let Some(reply) = self.tickets.remove(&ticket) {
+                if let Some(asking) = self.tickets.remove(&ticket) {
                     // The caller may have gone away.
-                    let _ = reply.send(answer);
+                    let _ = asking.reply.send(answer);
+                }
+            }
+            Out::Nudge { workspace, run } => self.tell(Note::Mail { workspace, run }),
+            Out::AskElsewhere { ticket } => {
+                if let Some(asking) = self.tickets.remove(&ticket) {
+                    let (store, sender, aside) = (self.store.clone(), self.sender.clone(), self.aside.clone());
+                    let name = self.driver.fresh_ticket();
+                    self.aside.run(Box::pin(elsewhere::ask(store, sender, aside, name, asking)));
                 }
             }
             Out::Changed(change) => self.changed(change),
             Out::Wake { workspace, run } => queue.push_back(Happened::Wake { workspace, run }),
             Out::Fenced(run) => {
+                self.tell(Note::Fenced { run });
                 self.changed(RunChange { run, version: 0, status: Status::Cancelled });
                 queue.push_back(Happened::Fenced(run));
             }
@@ -203,7 +262,55 @@ impl Shell {
         }
     }
 
+    fn tell(&self, note: Note) {
+        if let Some(cluster) = self.store.cluster() {
+            cluster.tell(note);
+        }
+    }
+
+    /// What others have left or told, looked for: a note may be lost.
+    fn make_rounds(&mut self) {
+        let now = self.store.now();
+        let Some(cluster) = self.store.cluster() else { return };
+        let found = cluster.adopt(ADOPT_MAX).and_then(|adopted| Ok((adopted, cluster.mail(MAIL_MAX)?)));
+        let (adopted, mail) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "other nodes cannot be looked after");
+                self.next_rounds = now.plus(ROUNDS_MS);
+                return;
+            }
+        };
+        let more = adopted.len() == ADOPT_MAX as usize;
+        if !adopted.is_empty() {
+            tracing::info!(runs = adopted.len(), "took over runs of a node that is gone");
+        }
+        for (workspace, run) in adopted {
+            self.feed(Happened::Recover { workspace, run });
+        }
+        for (workspace, run) in mail {
+            self.feed(Happened::Wake { workspace, run });
+        }
+        self.watched.retain(|_, until| *until > now);
+        self.next_rounds = now.plus(if more { ROUNDS_AGAIN_MS } else { ROUNDS_MS });
+    }
+
+    fn heard(&mut self, note: Note) {
+        match note {
+            Note::Mail { workspace, run } if self.driver.has(run) => self.feed(Happened::Wake { workspace, run }),
+            Note::Mail { .. } => {}
+            Note::Watch { run } => _ = self.watched.insert(run, self.store.now().plus(WATCHED_MS)),
+            Note::Fenced { run } => self.feed(Happened::Fenced(run)),
+            Note::Left => self.next_rounds = Millis(0),
+            // Told to those who wait by the one who hears it.
+            Note::Changed { .. } | Note::Pushed { .. } => {}
+        }
+    }
+
     fn changed(&mut self, change: RunChange) {
+        if self.watched.contains_key(&change.run) {
+            self.tell(Note::Changed { run: change.run, version: change.version, status: change.status });
+        }
         if change.status.is_ended() || change.status == Status::Held {
             for waiter in self.waiters.lock().remove(&change.run).unwrap_or_default() {
                 let _ = waiter.send(());
@@ -227,8 +334,28 @@ impl Shell {
         for row in rows {
             self.feed(Happened::Timer { workspace: row.workspace, run: row.run, timer: row.timer });
         }
+        if full {
+            self.next_timer = now.plus(1);
+            return;
+        }
         let next = self.store.next_timer().ok().flatten().unwrap_or(now.plus(POLL_MS));
-        self.next_timer = next.max(now.plus(if full { 1 } else { TIMER_GAP_MS })).min(now.plus(POLL_MS));
+        let gap = if self.store.cluster().is_some() { SHARED_TIMER_GAP_MS } else { TIMER_GAP_MS };
+        self.next_timer = next.max(now.plus(gap)).min(now.plus(POLL_MS));
+    }
+}
+
+/// Waits until the node may send, and says until when. False once the life is over in which the intent was written.
+async fn may_send(store: &Arc<dyn Store>, aside: &dyn Aside, life: Option<u64>, request: &mut Request) -> bool {
+    loop {
+        let Some(cluster) = store.cluster() else { return true };
+        if life != Some(cluster.epoch()) {
+            return false;
+        }
+        if let Some(until) = cluster.send_before() {
+            request.send_before = Some(until);
+            return true;
+        }
+        aside.sleep(LEASE_EVERY).await;
     }
 }
 

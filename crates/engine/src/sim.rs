@@ -47,7 +47,7 @@ impl Node {
 
     /// When the node wants to look at the timers again.
     pub fn next_look(&self) -> Millis {
-        self.shell.next_timer
+        self.shell.next_look()
     }
 
     /// Why the process would end now, if it would.

@@ -58,7 +58,7 @@ async fn serve(config: Config, extras: Extras, shell: &Shell) -> Result<Reply, F
     let listener = bind(config.listen).await?;
     let address = listener.local_addr().map_err(|error| Failure::refused("listen", error.to_string()))?;
     data_dir::prepare(&config.data_dir)?;
-    let store = open_store(&config)?;
+    let store = open_store(&config, address)?;
     admin_token::ensure(store.as_ref(), &config, shell)?;
     let engine = start_engine(store.clone(), &config, address)?;
     let app = AppState::new(engine.clone(), server_config(&config));
@@ -97,18 +97,25 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
+fn open_store(config: &Config, address: SocketAddr) -> Result<Arc<dyn Store>, Failure> {
     let store: Arc<dyn Store> = match &config.store {
         StorePath::Sqlite(path) => SqliteStore::open(path, semel_store_sqlite::Options::default())
             .map_err(|error: OpenError| Failure::refused(error.code(), error.to_string()))?,
-        StorePath::Postgres(address) => {
-            let options = semel_store_postgres::Options { alone: true, ..semel_store_postgres::Options::default() };
-            PostgresStore::open(address, options).map_err(|error| Failure::refused(error.code(), error.to_string()))?
+        StorePath::Postgres(database) => {
+            let name = format!("{}:{}", hostname(), address.port());
+            let options = semel_store_postgres::Options { name, ..semel_store_postgres::Options::default() };
+            PostgresStore::open(database, options).map_err(|error| Failure::refused(error.code(), error.to_string()))?
         }
     };
     ensure_main(store.as_ref())?;
     tell_restored(store.as_ref())?;
     Ok(store)
+}
+
+/// What this machine is called, for a list of nodes; nothing depends on it.
+fn hostname() -> String {
+    let told = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
+    told.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).unwrap_or_else(|| "node".to_owned())
 }
 
 /// Whoever reads the log of a restored store must know that part of its past is lost.

@@ -179,6 +179,7 @@ pub static ROUTES: &[Route] = &[
     route(Get,    "/v1/tokens",      Admin,     Nothing, TOKENS_QUERY, "Tokens without their secrets.", to!(tokens::list)),
     route(Post,   "/v1/tokens",      Admin,     Json,    NONE, "Make a token; its text is shown once.", to!(tokens::create)),
     route(Delete, "/v1/tokens/{id}", Admin,     Nothing, NONE, "Revoke a token, from the next request on.", to!(tokens::revoke)),
+    route(Get,    "/v1/nodes",       MainAdmin, Nothing, PAGE, "The processes that share the store.", to!(nodes::list)),
     route(Get,    "/v1/workspaces",  MainAdmin, Nothing, PAGE, "Workspaces.", to!(workspaces::list)),
     route(Post,   "/v1/workspaces",  MainAdmin, Json,    NONE, "Make a workspace.", to!(workspaces::create)),
 ];

@@ -5,8 +5,8 @@ use semel_core::admission::Claim;
 use semel_core::run::{Event, Payload, decode_events};
 use semel_core::{FlowRef, Millis};
 use semel_store::{
-    DecisionRow, EffectRow, FlowRow, JournalRow, KvRow, LogRow, RunRow, RunValues, ScheduleRow, SecretRow, TokenRow,
-    WorkspaceRow,
+    DecisionRow, EffectRow, FlowRow, JournalRow, KvRow, LogRow, NodeRow, RunRow, RunValues, ScheduleRow, SecretRow,
+    TokenRow, WorkspaceRow,
 };
 use serde_json::{Map, Value as Json, json};
 use std::collections::HashMap;
@@ -249,6 +249,20 @@ pub fn schedule(row: &ScheduleRow) -> Json {
         "trigger": row.trigger,
         "next_due": maybe_time(row.next_due),
         "last_fired": maybe_time(row.last_fired),
+    })
+}
+
+pub fn node(row: &NodeRow) -> Json {
+    json!({
+        "epoch": row.epoch,
+        "name": row.name,
+        "version": row.version,
+        "state": row.state.word(),
+        "started_at": row.started_at.to_rfc3339(),
+        "seen_at": row.seen_at.to_rfc3339(),
+        "lease_until": maybe_time(row.lease_until),
+        "runs_owned": row.runs_owned,
+        "is_self": row.is_self,
     })
 }
 

@@ -432,6 +432,9 @@ fn run_found(set: &mut Set, row: &Row) -> Result<(WorkspaceId, RunId), Error> {
     set.note_child(&run);
     let key = (run.workspace.clone(), run.id);
     set.runs.found(key.clone(), run);
+    if let Some(owner) = runs::owner(row)? {
+        set.owners.insert(key.clone(), owner);
+    }
     Ok(key)
 }
 

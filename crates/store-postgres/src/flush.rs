@@ -43,10 +43,11 @@ pub fn flush(set: &Set) -> Vec<Statement> {
         &mut out,
     );
     let heads = set.runs.changes();
-    heads_of(&heads, &mut out);
+    heads_of(set, &heads, &mut out);
     values(set, &mut out);
     history(set, &mut out);
     administration(set, &mut out);
+    answers(set, &mut out);
     absent(&claims::CLAIMS, &keys, |(ws, hash)| vec![Val::ws(ws), Val::hash(*hash)], &mut out);
     absent(&claims::LANES, &lanes, |(ws, hash)| vec![Val::ws(ws), Val::hash(*hash)], &mut out);
     absent(&admin::KV, &kv, |(ws, ns, key)| vec![Val::ws(ws), Val::text(ns), Val::text(key)], &mut out);
@@ -128,18 +129,23 @@ fn lines(set: &Set, out: &mut Vec<Statement>) {
     push(pushed, |rows| rows.statement(sql), out);
 }
 
+/// An active run belongs to whoever has it, or else to who made it active; one that waits belongs to nobody.
+fn owner_of(set: &Set, key: &RunKey, run: &RunRow) -> Option<i64> {
+    run.active.then(|| set.owners.get(key).copied().unwrap_or(set.node))
+}
+
 /// Every change of a head is conditional on the epoch and version that were read.
-fn heads_of(changes: &Changes<'_, RunKey, RunRow>, out: &mut Vec<Statement>) {
+fn heads_of(set: &Set, changes: &Changes<'_, RunKey, RunRow>, out: &mut Vec<Statement>) {
     let table = &runs::RUNS;
     let (mut deletes, mut inserts) = (table.keys(), table.rows());
     changes.deletes.iter().for_each(|(ws, run)| deletes.push(vec![Val::ws(ws), Val::run(*run)]));
-    changes.inserts.iter().for_each(|(_, row)| inserts.push(runs::row(row)));
+    changes.inserts.iter().for_each(|(_, row)| inserts.push(runs::row(row, row.active.then_some(set.node))));
     push(deletes, |rows| table.delete(rows), out);
     push(inserts, |rows| table.insert(rows), out);
     let guard = [Kind::Int, Kind::Int];
     let mut updates = Rows::new(table.columns.iter().map(|(_, kind)| *kind).chain(guard));
-    for (_, old, now) in &changes.updates {
-        let mut row = runs::row(now);
+    for (key, old, now) in &changes.updates {
+        let mut row = runs::row(now, owner_of(set, key, now));
         row.extend([Val::number(old.epoch), Val::number(old.version)]);
         updates.push(row);
     }
@@ -237,7 +243,7 @@ fn history(set: &Set, out: &mut Vec<Statement>) {
     push(logs, |rows| history::LOGS.insert(rows), out);
     let key = |(ws, run, number): &'_ RowKey| vec![Val::own(ws.0.clone()), Val::run(*run), Val::number(*number)];
     let timers = set.timers.changes();
-    write(&history::TIMERS, &timers, |_, row| history::timer_row(row), key, out);
+    write(&history::TIMERS, &timers, |_, row| history::timer_row(row, set.node), key, out);
     write(
         &history::SNAPSHOTS,
         &set.snapshots.changes(),
@@ -308,6 +314,15 @@ fn schedules(set: &Set, out: &mut Vec<Statement>) {
     let mut put = admin::SCHEDULES.rows();
     set.schedules.changes().puts.iter().for_each(|(_, row)| put.push(admin::schedule_row(row)));
     push(put, |rows| admin::SCHEDULES.put(rows), out);
+}
+
+fn answers(set: &Set, out: &mut Vec<Statement>) {
+    let mut rows = Rows::new([Kind::Id, Kind::Int, Kind::Text].into_iter());
+    for (ticket, refused) in &set.answers {
+        rows.push(vec![Val::hash(*ticket), Val::at(set.now), Val::text_opt(refused.as_deref())]);
+    }
+    let sql = "INSERT INTO answers (ticket, at, refused) SELECT * FROM unnest($1, $2, $3) ON CONFLICT DO NOTHING";
+    push(rows, |rows| rows.statement(sql), out);
 }
 
 fn numbered(set: &Set, out: &mut Vec<Statement>) {

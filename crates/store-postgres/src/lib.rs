@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | writers | one each | drain their queues, a transaction for each batch ([`writer`]) |
 //! | callers | a pool | short snapshots ([`reads`]) |
-//! | pulse | of the pool | says that this process lives, reads the database's clock |
+//! | pulse | of the pool | renews the lease of this node, reads the database's clock ([`lease`]) |
+//! | post | one | tells the other nodes what they need not wait for ([`nodes`]) |
 //! | sockets | all of them | reads and writes bytes ([`session`]) |
 //!
 //! The scripts of `semel-store` run in memory over a *working set* of rows ([`set`]) that are read and locked together
@@ -23,6 +24,8 @@ mod codec;
 mod dump;
 mod fetch;
 mod flush;
+mod lease;
+mod nodes;
 mod open;
 mod reads;
 mod session;
@@ -38,26 +41,25 @@ mod writer;
 pub use open::{OpenError, Options, SCHEMA_VERSION};
 
 use classify::classify;
-use codec::{Columns, Statement, Val};
+use lease::Lease;
 use parking_lot::Mutex;
 use semel_core::{Hash16, Millis};
 use semel_store::health::Health;
 use semel_store::queue::{Job, Queue};
-use semel_store::{AdmitRequest, AdmitResult, DecisionRow, Reply, Result, Store, StoreError, Work, script};
-use session::{Call, Session, Sockets};
-use shared::{CLOCK, Clock, Closing, Shared};
+use semel_store::{
+    AdmitRequest, AdmitResult, Cluster, DecisionRow, Note, Reply, Result, Store, StoreError, Work, script,
+};
+use session::Sockets;
+use shared::{Clock, Closing, Shared};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use tokio_postgres::Config;
+use std::time::Instant;
 use uuid::Uuid;
-
-const PULSE_EVERY: Duration = Duration::from_secs(5);
 
 pub struct PostgresStore {
     pool: Arc<reads::Pool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    begin: open::Begin,
     shared: Arc<Shared>,
 }
 
@@ -70,14 +72,20 @@ impl PostgresStore {
         let session = sockets.connect(&config)?;
         let begin = open::Begin::new(&options.schema, open::check_server(&session)?);
         open::migrate(&session, &options.schema)?;
-        let alone = if options.alone { Some(be_alone(&sockets, &config, &options.schema)?) } else { None };
-        let (node, writers) = (Uuid::now_v7(), options.writers.max(1));
-        let start = open::enter(&session, &begin, node, writers)?;
+        let writers = options.writers.max(1);
+        let since = Instant::now();
+        let lease_ms = i64::try_from(options.lease.as_millis()).unwrap_or(i64::MAX);
+        let who = open::Who { name: &options.name, node: Uuid::now_v7(), writers };
+        let start = open::enter(&session, &begin.write, &who, lease_ms)?;
+        let (post, notes) = nodes::Post::new();
         let clock = Clock::new(options.clock);
         clock.not_before(start.mark);
         clock.was(start.clock_ms);
         let shared = Arc::new(Shared {
-            node,
+            lease: Lease::new(options.lease, start.life, since),
+            name: options.name,
+            channel: nodes::channel_of(&options.schema),
+            post,
             config,
             clock,
             health: Health::default(),
@@ -86,79 +94,32 @@ impl PostgresStore {
             begin_write: begin.write.clone(),
             begin_read: begin.read.clone(),
             turn: begin.turn.clone(),
-            alone: Mutex::new(alone.map(|session| (options.schema.clone(), session))),
             closing: Closing::default(),
             sockets,
         });
         let pool = Arc::new(reads::Pool::new(options.readers.max(1), session));
-        let threads = start_threads(&shared, &pool).map_err(OpenError::Threads)?;
-        Ok(Arc::new(PostgresStore { pool, threads: Mutex::new(threads), begin, shared }))
+        let threads = start_threads(&shared, &pool, notes).map_err(OpenError::Threads)?;
+        nodes::hear(&shared);
+        Ok(Arc::new(PostgresStore { pool, threads: Mutex::new(threads), shared }))
     }
 }
 
-/// A process that was killed a moment ago may still be known to the database.
-const ALONE_WITHIN: Duration = Duration::from_secs(5);
-
-fn be_alone(sockets: &Sockets, config: &Config, schema: &str) -> std::result::Result<Session, OpenError> {
-    let session = sockets.connect(config)?;
-    let until = Instant::now() + ALONE_WITHIN;
-    while !open::be_alone(&session, schema)? {
-        if Instant::now() > until {
-            return Err(OpenError::Locked(schema.to_owned()));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Ok(session)
-}
-
-/// The lock goes with its connection. It is taken again, unless somebody else has it by then.
-fn stay_alone(shared: &Shared) {
-    let mut alone = shared.alone.lock();
-    let Some((schema, session)) = alone.as_mut().filter(|(_, session)| session.is_closed()) else { return };
-    let Ok(again) = shared.connect() else { return };
-    match open::be_alone(&again, schema) {
-        Ok(true) => *session = again,
-        Ok(false) => {
-            let text = "another process has taken the database while the connection was lost";
-            shared.health.poison(&StoreError::Poisoned(text.into()));
-        }
-        Err(error) => tracing::warn!("the database does not answer: {}", classify(&error)),
-    }
-}
-
-fn start_threads(shared: &Arc<Shared>, pool: &Arc<reads::Pool>) -> std::io::Result<Vec<JoinHandle<()>>> {
+fn start_threads(
+    shared: &Arc<Shared>,
+    pool: &Arc<reads::Pool>,
+    notes: Receiver<Note>,
+) -> std::io::Result<Vec<JoinHandle<()>>> {
     let named = |name: String| std::thread::Builder::new().name(name);
     let mut threads = Vec::new();
     for number in 0..shared.queues.len() {
         let writer = writer::Writer::new(shared.clone(), number);
         threads.push(named(format!("store-writer-{number}")).spawn(move || writer.run())?);
     }
+    let speaker = shared.clone();
+    threads.push(named("store-post".into()).spawn(move || nodes::speak(&speaker, &notes))?);
     let (shared, pool) = (shared.clone(), pool.clone());
-    threads.push(named("store-pulse".into()).spawn(move || pulse(&shared, &pool))?);
+    threads.push(named("store-pulse".into()).spawn(move || lease::pulse(&shared, &pool))?);
     Ok(threads)
-}
-
-/// Says that this process is there, and keeps its idea of the time right while nothing is written.
-fn pulse(shared: &Shared, pool: &reads::Pool) {
-    while shared.closing.sleep(PULSE_EVERY) {
-        stay_alone(shared);
-        let beat = |session: &Session| {
-            let seen = format!("UPDATE nodes SET seen_at = ({CLOCK}) WHERE id = $1");
-            let calls = vec![
-                Call::Text(shared.begin_write.clone()),
-                Call::Typed(Statement::new(seen, vec![Val::Id(Some(shared.node))])),
-                Call::Typed(Statement::new(CLOCK, vec![])),
-                Call::Text("COMMIT".into()),
-            ];
-            let rows = session.fly(calls).rows()?;
-            rows[2].first().map(|row| row.int(0)).transpose()
-        };
-        match pool.with(shared, beat) {
-            Ok(Some(now)) => _ = shared.clock.was(now),
-            Ok(None) => {}
-            Err(error) => tracing::warn!("the database does not answer: {}", classify(&error)),
-        }
-    }
 }
 
 /// Writes that concern the same thing go to the same writer, so that they stay in order and do not meet.
@@ -215,16 +176,21 @@ impl Store for PostgresStore {
             return;
         }
         self.shared.closing.close();
+        self.shared.post.close();
         for thread in threads {
             // The last owner may go away inside a reply. A writer cannot wait for itself: it ends after this batch.
             if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
                 tracing::error!("a thread of the store panicked");
             }
         }
-        let left = self.pool.with(&self.shared, |session| open::leave(session, &self.begin, self.shared.node));
+        let left = self.pool.with(&self.shared, |session| nodes::leave(session, &self.shared));
         if let Err(error) = left {
             tracing::debug!("the rows of this process stay behind: {}", classify(&error));
         }
+    }
+
+    fn cluster(&self) -> Option<&dyn Cluster> {
+        Some(self)
     }
 
     fn health(&self) -> Result<()> {

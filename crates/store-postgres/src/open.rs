@@ -2,18 +2,24 @@
 
 use crate::classify::{Error, classify};
 use crate::codec::{Columns, Statement, Val};
+use crate::lease::{LEASE, Life};
 use crate::session::{Call, Session};
 use crate::shared::CLOCK;
 use semel_store::{ClockFn, StoreError, failpoint};
+use std::time::Duration;
 use tokio_postgres::{Config, Row};
 use uuid::Uuid;
 
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
 /// The version that this binary knows.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 const SERVER_VERSION_MIN: i64 = 130_000;
 /// A process that was not seen for this long is not there any more.
 const NODE_KEPT_MS: i64 = 7 * 86_400_000;
+/// Longer than anybody waits for an answer.
+const ANSWER_KEPT_MS: i64 = 3_600_000;
+/// Which of the answers tells the number of the node.
+const ENTERED: usize = 5;
 
 pub struct Options {
     /// `None`: the database's own, for everything but tests.
@@ -23,13 +29,15 @@ pub struct Options {
     /// Threads that write, each over a connection of its own.
     pub writers: usize,
     pub readers: usize,
-    /// No other process may have the store open so: for one that drives runs. They have no leases yet.
-    pub alone: bool,
+    /// What people call this process in a list of nodes.
+    pub name: String,
+    /// How long the others wait for this process when it says nothing. The same for all of them.
+    pub lease: Duration,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { clock: None, schema: "semel".into(), writers: 2, readers: 4, alone: false }
+        Options { clock: None, schema: "semel".into(), writers: 2, readers: 4, name: "semel".into(), lease: LEASE }
     }
 }
 
@@ -42,8 +50,6 @@ pub enum OpenError {
     Schema(String),
     #[error("the database cannot be reached: {0}")]
     Away(String),
-    #[error("the schema `{0}` is in use by another process: stop that one first, or give this one another database")]
-    Locked(String),
     #[error("the database server is version {0}; 13 or later is needed")]
     OldServer(i64),
     #[error("the database has the encoding {0}; UTF8 is needed")]
@@ -64,7 +70,6 @@ impl OpenError {
             OpenError::Address(_) => "store_address",
             OpenError::Schema(_) => "store_schema",
             OpenError::Away(_) => "store_away",
-            OpenError::Locked(_) => "store_locked",
             OpenError::OldServer(_) => "store_old_server",
             OpenError::Encoding(_) => "store_encoding",
             OpenError::Newer { .. } => "store_newer",
@@ -143,15 +148,6 @@ fn ask_number(session: &Session, sql: &str) -> Result<i64, Error> {
     }
 }
 
-/// Takes the lock of the one process that drives runs; it lasts as long as the connection.
-pub fn be_alone(session: &Session, schema: &str) -> Result<bool, Error> {
-    let sql = format!("SELECT pg_try_advisory_lock(hashtext('semel serves'), hashtext('{schema}'))");
-    match ask(session, &sql, vec![])?.first() {
-        Some(row) => row.yes(0),
-        None => Ok(false),
-    }
-}
-
 /// Whether the server acknowledges commits before they are durable.
 pub fn check_server(session: &Session) -> Result<bool, OpenError> {
     let rows = ask(
@@ -208,23 +204,40 @@ pub struct Start {
     pub clock_ms: i64,
     pub mark: i64,
     pub restored_at: Option<i64>,
+    pub life: Life,
+}
+
+/// A process, as it takes part for the first time or again.
+pub struct Who<'a> {
+    pub name: &'a str,
+    pub node: Uuid,
+    pub writers: usize,
 }
 
 /// Writes down this process and its writers, and forgets those that are long gone.
-pub fn enter(session: &Session, begin: &Begin, node: Uuid, writers: usize) -> Result<Start, Error> {
+pub fn enter(session: &Session, begin: &str, who: &Who<'_>, lease_ms: i64) -> Result<Start, Error> {
+    let Who { name, node, writers } = *who;
     let clock = ask_number(session, CLOCK)?;
     let text = |sql: &str, values| Call::Typed(Statement::new(sql, values));
     let mut calls = vec![
-        Call::Text(begin.write.clone()),
-        text("DELETE FROM nodes WHERE seen_at < $1", vec![Val::int(clock - NODE_KEPT_MS)]),
+        Call::Text(begin.to_owned()),
+        text("DELETE FROM nodes WHERE seen_at < $1 AND emptied", vec![Val::int(clock - NODE_KEPT_MS)]),
+        text("DELETE FROM answers WHERE at < $1", vec![Val::int(clock - ANSWER_KEPT_MS)]),
         text(
             "UPDATE meta SET clock_ms = greatest(clock_ms, (SELECT coalesce(max(clock_ms), 0) FROM batches)) WHERE id = 1",
             vec![],
         ),
         text("DELETE FROM batches b WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = b.node)", vec![]),
         text(
-            "INSERT INTO nodes (id, name, started_at, seen_at) VALUES ($1, current_setting('application_name'), $2, $2)",
-            vec![Val::Id(Some(node)), Val::int(clock)],
+            "INSERT INTO nodes (id, name, version, started_at, seen_at, lease_until, fenced, has_left) \
+             VALUES ($1, $2, $3, $4, $4, $4 + $5, false, false) RETURNING epoch",
+            vec![
+                Val::Id(Some(node)),
+                Val::text(name),
+                Val::text(env!("CARGO_PKG_VERSION")),
+                Val::int(clock),
+                Val::int(lease_ms),
+            ],
         ),
     ];
     for writer in 0..writers as i64 {
@@ -239,19 +252,32 @@ pub fn enter(session: &Session, begin: &Begin, node: Uuid, writers: usize) -> Re
         Some(row) => (row.int(0)?, row.int_opt(1)?),
         None => return Err(semel_store::codec::Damaged("the row of meta is not there".into()).into()),
     };
-    Ok(Start { clock_ms: clock, mark, restored_at })
+    let epoch = rows[ENTERED].first().map(|row| row.int(0)).transpose()?.unwrap_or_default();
+    Ok(Start { clock_ms: clock, mark, restored_at, life: Life { node, epoch } })
 }
 
-/// Takes this process's rows away; the latest instant it has given out stays.
-pub fn leave(session: &Session, begin: &Begin, node: Uuid) -> Result<(), Error> {
+/// Whether this life is over because others said so; `None` if the database has never heard of it.
+pub fn is_fenced(session: &Session, begin: &str, node: Uuid) -> Result<Option<bool>, Error> {
+    let sql = "SELECT fenced FROM nodes WHERE id = $1";
+    let rows = session.snapshot(begin, vec![Statement::new(sql, vec![Val::Id(Some(node))])])?;
+    rows[0].first().map(|row| row.yes(0)).transpose()
+}
+
+/// Says that this process has gone; the latest instant it has given out stays.
+pub fn leave(session: &Session, begin: &str, node: Uuid) -> Result<(), Error> {
     let text = |sql: &str| Call::Typed(Statement::new(sql, vec![Val::Id(Some(node))]));
     let keep = "UPDATE meta SET clock_ms = greatest(clock_ms, (SELECT coalesce(max(clock_ms), 0) FROM batches \
                 WHERE node = $1)) WHERE id = 1";
     let calls = vec![
-        Call::Text(begin.write.clone()),
+        Call::Text(begin.to_owned()),
         text(keep),
         text("DELETE FROM batches WHERE node = $1"),
-        text("DELETE FROM nodes WHERE id = $1"),
+        Call::Typed(Statement::new(
+            format!(
+                "UPDATE nodes SET fenced = true, has_left = true, seen_at = ({CLOCK}) WHERE id = $1 AND NOT fenced"
+            ),
+            vec![Val::Id(Some(node))],
+        )),
         Call::Text("COMMIT".into()),
     ];
     session.fly(calls).rows().map(|_| ())

@@ -93,7 +93,7 @@ impl Drop for Lent<'_> {
 }
 
 impl PostgresStore {
-    fn checked<T>(&self, found: Result<T, Error>) -> Result<T> {
+    pub(crate) fn checked<T>(&self, found: Result<T, Error>) -> Result<T> {
         found.map_err(|error| {
             let error = classify(&error);
             if error.is_fatal() {
@@ -128,7 +128,7 @@ impl PostgresStore {
         }
     }
 
-    fn all<T>(
+    pub(crate) fn all<T>(
         &self,
         sql: &str,
         values: impl Fn() -> Vec<Val<'static>>,
@@ -141,7 +141,7 @@ impl PostgresStore {
         self.checked(found)
     }
 
-    fn one<T>(
+    pub(crate) fn one<T>(
         &self,
         sql: &str,
         values: impl Fn() -> Vec<Val<'static>>,
@@ -309,6 +309,14 @@ fn claims_filter(workspace: &WorkspaceId, query: &ClaimQuery) -> Filter {
     filter
 }
 
+/// A timer is fired by the node that drives the run, or else by the one that set it. If that one is gone the living
+/// share, and after a while anybody may: only one of them gets its commit through.
+const DUE_TIMERS: &str = "SELECT t.ws, t.run, t.timer, t.due FROM timers t LEFT JOIN runs r ON r.ws = t.ws AND r.id = t.run \
+    WHERE t.due <= $1 AND (r.owner = $3 OR (r.owner IS NULL AND (t.node = $3 OR (t.node NOT IN \
+    (SELECT epoch FROM nodes WHERE NOT fenced) AND (t.due < $1 - 5000 OR abs(hashtext(t.run::text)::bigint) \
+    % (SELECT greatest(count(*), 1) FROM nodes WHERE NOT fenced) \
+    = (SELECT count(*) FROM nodes WHERE NOT fenced AND epoch < $3)))))) \
+    ORDER BY t.due, t.ws, t.run, t.timer LIMIT $2";
 const NEWEST: &str = "NOT EXISTS (SELECT 1 FROM flows n WHERE n.ws = f.ws AND n.namespace = f.namespace AND n.id = f.id \
     AND n.revision > f.revision)";
 
@@ -324,11 +332,13 @@ impl Reads for PostgresStore {
             let rows = session.snapshot(&self.shared.begin_read, statements.into())?;
             let Some(head) = rows[0].first() else { return Ok(None) };
             let (row, _, labels) = read_whole(head)?;
+            let own = self.shared.lease.life().epoch;
+            let elsewhere = runs::owner(head)?.is_some_and(|owner| owner != own);
             let snapshot = rows[1].first().map(history::read_snapshot).transpose()?;
             let inbox = rows[2].iter().map(|row| history::read_message(row).map(|(_, _, seq, message)| (seq, message)));
             let inbox = inbox.collect::<Result<_, Error>>()?;
             let snapshot = snapshot.filter(|snapshot| snapshot.format == SNAPSHOT_VERSION);
-            Ok(Some(LoadedRun { row, snapshot, labels, inbox }))
+            Ok(Some(LoadedRun { row, snapshot, labels, inbox, elsewhere }))
         });
         self.checked(found)
     }
@@ -444,12 +454,14 @@ impl Reads for PostgresStore {
         self.all("SELECT ws, created_at FROM workspaces ORDER BY ws", Vec::new, admin::read_workspace)
     }
     fn active_runs(&self, after: Option<RunId>, limit: u32) -> Result<Vec<(WorkspaceId, RunId)>> {
-        let sql = "SELECT ws, id FROM runs WHERE active AND ($1::uuid IS NULL OR id > $1) ORDER BY id, ws LIMIT $2";
-        self.all(sql, || vec![Val::run_opt(after), Val::int(limit)], |row| Ok((row.ws(0)?, row.run(1)?)))
+        let sql = "SELECT ws, id FROM runs WHERE owner = $3 AND ($1::uuid IS NULL OR id > $1) ORDER BY id, ws LIMIT $2";
+        let own = self.shared.lease.life().epoch;
+        let values = || vec![Val::run_opt(after), Val::int(limit), Val::int(own)];
+        self.all(sql, values, |row| Ok((row.ws(0)?, row.run(1)?)))
     }
     fn due_timers(&self, now: Millis, limit: u32) -> Result<Vec<TimerRow>> {
-        let sql = "SELECT ws, run, timer, due FROM timers WHERE due <= $1 ORDER BY due, ws, run, timer LIMIT $2";
-        self.all(sql, || vec![Val::at(now), Val::int(limit)], history::read_timer)
+        let own = self.shared.lease.life().epoch;
+        self.all(DUE_TIMERS, || vec![Val::at(now), Val::int(limit), Val::int(own)], history::read_timer)
     }
     fn next_timer(&self) -> Result<Option<Millis>> {
         Ok(self.one("SELECT min(due) FROM timers", Vec::new, |row| row.millis_opt(0))?.flatten())

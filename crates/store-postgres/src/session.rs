@@ -15,7 +15,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, NoTls, Row};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row};
 
 /// Longer than any statement may take by the server's own limit.
 const FLIGHT_MAX: Duration = Duration::from_secs(40);
@@ -62,6 +62,45 @@ impl Sockets {
             let _ = tx.send(answer);
         });
         rx.recv().unwrap_or_else(|_| Err(Error::Lost("the store is closed".into())))
+    }
+}
+
+/// How soon a lost connection for notes is made again.
+const LISTEN_AGAIN: Duration = Duration::from_secs(1);
+
+impl Sockets {
+    /// Hands on what is told on a channel, for as long as the thread of the sockets runs.
+    pub fn listen(&self, config: &Config, channel: &str, take: Arc<dyn Fn(String) + Send + Sync>) {
+        let (config, listen) = (config.clone(), format!("LISTEN \"{channel}\""));
+        self.runtime.spawn(async move {
+            loop {
+                if let Ok(Ok((client, mut connection))) = tokio::time::timeout(CONNECT_MAX, config.connect(NoTls)).await
+                {
+                    let messages = std::future::poll_fn(|context| {
+                        while let Poll::Ready(message) = connection.poll_message(context) {
+                            match message {
+                                Some(Ok(AsyncMessage::Notification(note))) => take(note.payload().to_owned()),
+                                Some(Ok(_)) => {}
+                                Some(Err(_)) | None => return Poll::Ready(()),
+                            }
+                        }
+                        Poll::Pending
+                    });
+                    // The connection is driven by the messages; the client must not go before them.
+                    let told = async {
+                        let listening = client.batch_execute(&listen).await.is_ok();
+                        if listening {
+                            std::future::pending().await
+                        }
+                    };
+                    tokio::select! {
+                        () = messages => {}
+                        () = told => {}
+                    }
+                }
+                tokio::time::sleep(LISTEN_AGAIN).await;
+            }
+        });
     }
 }
 

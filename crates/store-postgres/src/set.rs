@@ -61,6 +61,11 @@ pub struct Set {
     pub lines: BTreeMap<HashKey, Line>,
     pub kv: Cache<KvKey, KvRow>,
     pub runs: Cache<RunKey, RunRow>,
+    /// Which nodes drive them, as it was read.
+    pub owners: BTreeMap<RunKey, i64>,
+    /// The node that writes.
+    pub node: i64,
+    pub answers: Vec<(Hash16, Option<String>)>,
     pub shared: BTreeSet<RunKey>,
     pub children_known: BTreeSet<RunKey>,
     /// Which runs may be children: as for claims.
@@ -109,8 +114,8 @@ pub struct Set {
 }
 
 impl Set {
-    pub fn new(now: Millis, care: Care, restored_at: Option<Millis>) -> Set {
-        Set { now, careful: care != Care::Hopeful, restored_at, ..Set::default() }
+    pub fn new(node: i64, now: Millis, care: Care, restored_at: Option<Millis>) -> Set {
+        Set { node, now, careful: care != Care::Hopeful, restored_at, ..Set::default() }
     }
 
     pub fn read_only(now: Millis) -> Set {

@@ -1,6 +1,8 @@
 //! What the writers and the readers share.
 
 use crate::classify::Error;
+use crate::lease::Lease;
+use crate::nodes::Post;
 use crate::session::{Session, Sockets};
 use parking_lot::{Condvar, Mutex};
 use semel_core::Millis;
@@ -10,7 +12,6 @@ use semel_store::queue::Queue;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use tokio_postgres::Config;
-use uuid::Uuid;
 
 /// The store's clock: that of the database, as it was when it was last read and what has passed since. It never goes
 /// back. Tests give one of their own.
@@ -50,7 +51,12 @@ impl Clock {
 }
 
 pub struct Shared {
-    pub node: Uuid,
+    pub lease: Lease,
+    /// What people call this process.
+    pub name: String,
+    /// Where the nodes of this schema hear each other.
+    pub channel: String,
+    pub post: Post,
     pub config: Config,
     pub clock: Clock,
     pub health: Health,
@@ -61,8 +67,6 @@ pub struct Shared {
     pub begin_read: String,
     /// Waits until it is this transaction's turn.
     pub turn: String,
-    /// The schema and the connection that holds its lock, for a process that must be the only one.
-    pub alone: Mutex<Option<(String, Session)>>,
     pub closing: Closing,
     pub sockets: Sockets,
 }

@@ -280,6 +280,16 @@ impl Tx for Set {
         self.put(|set| &mut set.inbox, (workspace.clone(), run, seq), None)
     }
 
+    fn put_answer(&mut self, ticket: Hash16, refused: Option<&str>) -> Result<()> {
+        self.writable()?;
+        self.answers.push((ticket, refused.map(str::to_owned)));
+        self.push_undo(|set| _ = set.answers.pop());
+        Ok(())
+    }
+    fn is_elsewhere(&self, workspace: &WorkspaceId, run: RunId) -> bool {
+        self.owners.get(&(workspace.clone(), run)).is_some_and(|owner| *owner != self.node)
+    }
+
     fn kv(&mut self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>> {
         let key = (workspace.clone(), namespace.to_owned(), key.to_owned());
         match self.kv.get(&key) {

@@ -20,7 +20,8 @@ use crate::classify::{Error, LOST_PLACE, classify};
 use crate::codec::{Columns, Statement, Val};
 use crate::fetch::{self, Mode, Part};
 use crate::flush::flush;
-use crate::open::{LOCK_MAX, NEXT_LOCK_MAX};
+use crate::lease::Life;
+use crate::open::{self, LOCK_MAX, NEXT_LOCK_MAX};
 use crate::session::{Call, Session};
 use crate::set::{Care, Set};
 use crate::shared::{CLOCK, Shared};
@@ -30,6 +31,7 @@ use semel_store::{Done, Result, StoreError, Work, failpoint, script};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// Writes in one transaction.
 const BATCH_MAX: usize = 512;
@@ -45,6 +47,8 @@ pub struct Writer {
     shared: Arc<Shared>,
     number: usize,
     session: Option<Session>,
+    /// In which its row was made.
+    life: Life,
     /// What this writer's row says.
     counter: i64,
 }
@@ -69,7 +73,8 @@ enum Fate {
 
 impl Writer {
     pub fn new(shared: Arc<Shared>, number: usize) -> Writer {
-        Writer { shared, number, session: None, counter: 0 }
+        let life = shared.lease.life();
+        Writer { shared, number, session: None, life, counter: 0 }
     }
 
     fn queue(&self) -> &Queue {
@@ -132,6 +137,7 @@ impl Writer {
                     self.shared.closing.sleep(self.pause(attempt));
                     last = Some(error);
                 }
+                End::RolledBack(error) if error.has_code(LOST_PLACE) => return Err(self.lost_place(&error)),
                 // The connection was old, perhaps older than the server: a new one gets one chance.
                 End::RolledBack(error @ Error::Lost(_)) if was_open => last = Some(error),
                 End::RolledBack(error) => {
@@ -150,6 +156,24 @@ impl Writer {
         }
     }
 
+    /// Its row is not as it was left. If another node has fenced this one, that is how it hears of it: what was asked
+    /// for was not done, and may be asked for again in another life. Else the database is not what it was.
+    fn lost_place(&mut self, error: &Error) -> StoreError {
+        let (shared, node) = (self.shared.clone(), self.life.node);
+        let fenced = self.session().and_then(|session| open::is_fenced(session, &shared.begin_read, node));
+        match fenced {
+            Ok(Some(true)) => {
+                shared.lease.doubt();
+                StoreError::Busy("the lease of this node has lapsed; it takes part again in a moment".into())
+            }
+            Ok(Some(false) | None) => classify(error),
+            Err(error) => {
+                self.session = None;
+                classify(&error)
+            }
+        }
+    }
+
     /// The inner answer is this work's own.
     fn commit_alone(&mut self, work: &Work) -> Result<Result<Done>> {
         let answer = self.commit(&[work])?.pop();
@@ -158,7 +182,7 @@ impl Writer {
 
     /// Longer each time, and not the same for two who meet.
     fn pause(&self, attempt: u32) -> Duration {
-        let dice = self.shared.node.as_u128().rotate_left(attempt * 7) as u64 ^ self.counter.unsigned_abs();
+        let dice = self.life.node.as_u128().rotate_left(attempt * 7) as u64 ^ self.counter.unsigned_abs();
         let step = 1 << attempt.min(6);
         Duration::from_millis(if attempt < 2 { 0 } else { dice % step })
     }
@@ -174,13 +198,17 @@ impl Writer {
 
     fn attempt(&mut self, works: &[&Work], care: Care, learned: &mut Wants) -> Result<End> {
         let shared = self.shared.clone();
+        let life = shared.lease.life();
+        if life != self.life {
+            (self.life, self.counter) = (life, 0);
+        }
         let next = self.counter + 1;
         let number = self.number as i64;
         let session = match self.session() {
             Ok(session) => session,
             Err(error) => return Ok(End::RolledBack(error)),
         };
-        let set = Set::new(shared.clock.now(), care, *shared.restored_at.lock());
+        let set = Set::new(life.epoch, shared.clock.now(), care, *shared.restored_at.lock());
         let mut transaction = Transaction { shared: &shared, session, set, care, rounds: 0 };
         let answers = match transaction.work(works, learned) {
             Ok(answers) => answers,
@@ -194,7 +222,7 @@ impl Writer {
             }
         };
         let end = if failpoint::committing(works.iter().copied()) { "ROLLBACK" } else { "COMMIT" };
-        let own = own_row(shared.node.as_u128(), number, next, transaction.set.now.0);
+        let own = own_row(life.node, number, next, transaction.set.now.0);
         let restored = transaction.set.restored.as_ref().map(|row| row.restored_at);
         let end = transaction.land(own, end);
         match end {
@@ -264,8 +292,9 @@ impl Writer {
 
     fn look_up(&mut self) -> std::result::Result<Fate, Error> {
         let (shared, number, sent) = (self.shared.clone(), self.number as i64, self.counter + 1);
+        let node = self.life.node;
         let session = self.session()?;
-        let key = || vec![Val::Id(Some(shared.node)), Val::int(number)];
+        let key = || vec![Val::Id(Some(node)), Val::int(number)];
         let ask = "SELECT counter FROM batches WHERE node = $1 AND writer = $2 FOR UPDATE";
         let rows = session
             .fly(vec![Call::Text(shared.begin_write.clone()), Call::Typed(Statement::new(ask, key()))])
@@ -298,13 +327,12 @@ impl Writer {
 }
 
 /// Raises this writer's row, if it is as it was left.
-fn own_row(node: u128, writer: i64, next: i64, now: i64) -> Statement {
+fn own_row(node: Uuid, writer: i64, next: i64, now: i64) -> Statement {
     let sql = format!(
         "WITH done AS (UPDATE batches SET counter = $3, clock_ms = greatest(clock_ms, $4) WHERE node = $1 AND writer = $2 \
-         AND counter = $3 - 1 RETURNING 1) SELECT must((SELECT count(*) FROM done) = 1, '{LOST_PLACE}')"
+         AND counter = $3 - 1 AND NOT fenced RETURNING 1) SELECT must((SELECT count(*) FROM done) = 1, '{LOST_PLACE}')"
     );
-    let node = Val::Id(Some(uuid::Uuid::from_u128(node)));
-    Statement::new(sql, vec![node, Val::int(writer), Val::int(next), Val::int(now)])
+    Statement::new(sql, vec![Val::Id(Some(node)), Val::int(writer), Val::int(next), Val::int(now)])
 }
 
 /// Works that ask about whole tables are done alone.

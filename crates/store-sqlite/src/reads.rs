@@ -103,6 +103,7 @@ impl SqliteStore {
 fn load(cx: &Cx, ws: i64, id: RunId) -> Sql<Option<LoadedRun>> {
     let Some((num, row)) = runs::get(cx, ws, id)? else { return Ok(None) };
     Ok(Some(LoadedRun {
+        elsewhere: false,
         row,
         snapshot: history::snapshot(cx, ws, id)?,
         labels: runs::labels(cx, num)?,

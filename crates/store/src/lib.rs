@@ -6,6 +6,7 @@
 //! (the oracle for tests), SQLite, PostgreSQL.
 
 pub mod check;
+pub mod cluster;
 pub mod codec;
 pub mod conformance;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod script;
 pub mod tx;
 pub mod work;
 
+pub use cluster::{Cluster, Ear, NodeRow, NodeState, Note};
 pub use error::StoreError;
 pub use reads::*;
 pub use rows::*;
@@ -49,6 +51,11 @@ pub trait Store: Reads {
 
     /// Ends the writer after what is queued; later writes answer [`StoreError::Closed`].
     fn close(&self);
+
+    /// The other processes on this store, if there can be any.
+    fn cluster(&self) -> Option<&dyn Cluster> {
+        None
+    }
 
     /// `Err` once the store is poisoned or while it refuses writes.
     fn health(&self) -> Result<()>;

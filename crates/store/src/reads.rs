@@ -16,6 +16,8 @@ pub struct LoadedRun {
     pub snapshot: Option<SnapshotRow>,
     pub labels: Vec<(String, String)>,
     pub inbox: Vec<(u64, Inbox)>,
+    /// Another node drives it, or did and has gone: nobody else may write until it is adopted.
+    pub elsewhere: bool,
 }
 
 /// A run's head, its values and its labels.

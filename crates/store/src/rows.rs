@@ -156,6 +156,12 @@ pub enum Inbox {
     Restart {
         by: By,
     },
+    /// What a person asked of the run at another node; the answer goes by the ticket.
+    Asked {
+        ticket: Hash16,
+        control: Json,
+        by: By,
+    },
 }
 
 /// One occurrence and what was decided: append-only.

@@ -81,6 +81,14 @@ pub trait Tx: Look {
     fn push_inbox(&mut self, workspace: &WorkspaceId, run: RunId, message: &Inbox) -> Result<()>;
     fn inbox(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<(u64, Inbox)>>;
     fn delete_inbox(&mut self, workspace: &WorkspaceId, run: RunId, seq: u64) -> Result<()>;
+    /// Keeps the answer to a request that another node left. There is none where there are no other nodes.
+    fn put_answer(&mut self, _ticket: Hash16, _refused: Option<&str>) -> Result<()> {
+        Ok(())
+    }
+    /// Another node owns the run, which must exist.
+    fn is_elsewhere(&self, _workspace: &WorkspaceId, _run: RunId) -> bool {
+        false
+    }
 
     fn kv(&mut self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>>;
     fn put_kv(&mut self, workspace: &WorkspaceId, row: &KvRow) -> Result<()>;

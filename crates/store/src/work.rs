@@ -106,6 +106,8 @@ pub struct RunCommit {
     pub logs: Vec<LogRow>,
     pub labels: Option<Vec<(String, String)>>,
     pub inbox_consumed: Vec<u64>,
+    /// To requests that were left by other nodes: why they were refused, if they were.
+    pub answers: Vec<(Hash16, Option<String>)>,
     pub outputs: Option<Json>,
     pub failure: Option<Json>,
     /// Encoded state after these events.

@@ -20,6 +20,11 @@ pub enum Origin {
     Internal,
     Control(Ticket),
     Inbox(u64),
+    /// A message of the inbox whose answer another node waits for.
+    Asked {
+        seq: u64,
+        ticket: Hash16,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +60,7 @@ pub struct Pending {
     pub enter_lane: bool,
     pub cancels: Vec<(RunId, By)>,
     pub inbox_consumed: Vec<u64>,
+    pub answers: Vec<(Hash16, Option<String>)>,
     pub tickets: Vec<Ticket>,
     pub effects: BTreeMap<StepKey, semel_store::EffectRow>,
     pub labels_changed: bool,
@@ -153,18 +159,24 @@ impl Active {
     }
 }
 
+/// What became of the wish to have a run in memory.
+pub enum Loaded {
+    Here(Box<Active>),
+    /// Another node drives it.
+    Elsewhere,
+    Missing,
+}
+
 /// Journal rows read at a time.
 const PAGE: u32 = 1_000;
 
 impl Active {
     /// Reads a run: its snapshot if there is one, its journal for the rest.
-    pub fn load(
-        services: &Services,
-        flows: &Flows,
-        workspace: &WorkspaceId,
-        run: RunId,
-    ) -> Result<Option<Active>, StoreError> {
-        let Some(loaded) = services.store.load_run(workspace, run)? else { return Ok(None) };
+    pub fn load(services: &Services, flows: &Flows, workspace: &WorkspaceId, run: RunId) -> Result<Loaded, StoreError> {
+        let Some(loaded) = services.store.load_run(workspace, run)? else { return Ok(Loaded::Missing) };
+        if loaded.elsewhere {
+            return Ok(Loaded::Elsewhere);
+        }
         let row = loaded.row;
         let flow = flows
             .revision(workspace, &row.flow, row.revision)
@@ -209,7 +221,7 @@ impl Active {
         memory.forget_settled(&state);
         memory.name_effects(&state);
         refill(&mut state, &failures);
-        Ok(Some(Active::new(row, flow, state, memory, since)))
+        Ok(Loaded::Here(Box::new(Active::new(row, flow, state, memory, since))))
     }
 
     /// Nothing in flight and nothing to do.
@@ -286,7 +298,7 @@ impl Active {
         let outside = |queued: &&Queued| match queued.input {
             Input::Evaluated { .. } | Input::OutputsEvaluated(_) | Input::Continue => false,
             // Inbox messages are still in the store.
-            _ => !matches!(queued.origin, Origin::Inbox(_)),
+            _ => !matches!(queued.origin, Origin::Inbox(_) | Origin::Asked { .. }),
         };
         let mut inputs: Vec<Queued> = self
             .committed
@@ -307,7 +319,7 @@ impl Active {
     pub fn tickets(&self) -> Vec<Ticket> {
         let queued = self.queue.iter().filter_map(|q| match q.origin {
             Origin::Control(ticket) => Some(ticket),
-            Origin::Internal | Origin::Inbox(_) => None,
+            Origin::Internal | Origin::Inbox(_) | Origin::Asked { .. } => None,
         });
         self.committed.tickets.iter().chain(&self.pending.tickets).copied().chain(queued).collect()
     }

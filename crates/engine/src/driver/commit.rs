@@ -66,6 +66,7 @@ impl Active {
             logs: pending.logs.clone(),
             labels: pending.labels_changed.then(|| self.memory.labels.clone().into_iter().collect()),
             inbox_consumed: pending.inbox_consumed.clone(),
+            answers: pending.answers.clone(),
             outputs,
             failure,
             snapshot,

@@ -8,7 +8,7 @@
 //! | what happens | what the driver does |
 //! |---|---|
 //! | the guard fails on the version | drops its state, loads again, gives the lost inputs again |
-//! | the guard fails on the epoch | drops the run: somebody else decides now |
+//! | the guard fails on the epoch, or another node has the run | drops the run: somebody else decides now |
 //! | the store is full or busy | keeps the commit and hands it out again later |
 //! | the store is poisoned | does nothing more |
 //! | the process dies | `Happened::Recover` for each active run, on the next start |
@@ -22,12 +22,12 @@ use crate::api::{Control, ControlError, RunChange};
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::scope::{ExprScope, RunScope, Services};
-use active::{Active, Origin, Queued};
+use active::{Active, Loaded, Origin, Queued};
 use outcome::translate;
 use semel_core::limits::Limits;
 use semel_core::planted;
-use semel_core::run::{Action, By, EndStatus, Event, Input, Payload, RunState, StepKey, VerdictKind, decide};
-use semel_core::{Millis, RunId, WorkspaceId};
+use semel_core::run::{Action, By, EndStatus, Event, Input, Payload, StepKey, VerdictKind, decide};
+use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
 use semel_store::{Done, Inbox, RunCommit, RunRow, Settle, StoreError};
 use semel_tasks::{Outcome, Request};
@@ -129,6 +129,15 @@ pub enum Out {
     Fenced(RunId),
     /// A timer was set for this instant.
     TimerAt(Millis),
+    /// Another node drives the run: it must look at what was left for it.
+    Nudge {
+        workspace: WorkspaceId,
+        run: RunId,
+    },
+    /// Another node drives the run: it must be asked.
+    AskElsewhere {
+        ticket: Ticket,
+    },
 }
 
 pub struct Driver {
@@ -144,6 +153,13 @@ pub struct Driver {
     fatal: Option<StoreError>,
     /// Runs that could not be brought into memory: until when they are left alone, and how long that is.
     resting: BTreeMap<RunId, (Millis, i64)>,
+}
+
+/// Where a run is.
+enum Place {
+    Here,
+    Elsewhere,
+    Missing,
 }
 
 /// A timer that is due stays due: a run that cannot be loaded would be tried, and logged, at every look.
@@ -179,6 +195,16 @@ impl Driver {
     /// Runs with a commit or a request in the air.
     pub fn in_flight(&self) -> usize {
         self.runs.values().filter(|run| run.committing.is_some() || !run.performing.is_empty()).count()
+    }
+
+    /// A name for a request that no other node gives to another.
+    pub fn fresh_ticket(&self) -> Hash16 {
+        let (first, second) = (self.services.entropy.random(), self.services.entropy.random());
+        Hash16((u128::from(first) << 64 | u128::from(second)).to_be_bytes())
+    }
+
+    pub fn has(&self, run: RunId) -> bool {
+        self.runs.contains_key(&run)
     }
 
     /// Runs kept in memory.
@@ -253,15 +279,25 @@ impl Driver {
         }
     }
 
-    /// Brings a run into memory; false when it does not exist.
-    fn load(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<bool, StoreError> {
+    /// Brings a run into memory.
+    fn load(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Place, StoreError> {
         if self.runs.contains_key(&run) {
-            return Ok(true);
+            return Ok(Place::Here);
         }
-        let Some(active) = Active::load(&self.services, &self.flows, workspace, run)? else { return Ok(false) };
-        self.runs.insert(run, active);
-        self.resting.remove(&run);
-        Ok(true)
+        match Active::load(&self.services, &self.flows, workspace, run)? {
+            Loaded::Here(active) => {
+                self.runs.insert(run, *active);
+                self.resting.remove(&run);
+                Ok(Place::Here)
+            }
+            Loaded::Elsewhere => Ok(Place::Elsewhere),
+            Loaded::Missing => Ok(Place::Missing),
+        }
+    }
+
+    /// Other nodes advance the runs that only wait: what is remembered of them is soon wrong.
+    fn is_one_of_several(&self) -> bool {
+        self.services.store.cluster().is_some()
     }
 
     fn push(&mut self, run: RunId, queued: Queued) {
@@ -287,8 +323,9 @@ impl Driver {
 
     fn wake(&mut self, workspace: &WorkspaceId, run: RunId, now: Millis) {
         match self.load(workspace, run) {
-            Ok(true) => {}
-            Ok(false) => return,
+            Ok(Place::Here) => {}
+            Ok(Place::Elsewhere) => return self.out.push(Out::Nudge { workspace: workspace.clone(), run }),
+            Ok(Place::Missing) => return,
             Err(error) => return self.trouble_with(run, error, Happened::Wake { workspace: workspace.clone(), run }),
         }
         self.read_inbox(workspace, run);
@@ -311,17 +348,20 @@ impl Driver {
         let Some(active) = self.runs.get_mut(&run) else { return };
         for (seq, message) in loaded.inbox {
             // What a restore holds reads its messages when it is released.
-            let waits = active.state.restored && !matches!(message, Inbox::Cancel { .. });
-            if !waits && active.inbox_seen.insert(seq) {
-                active.queue.push_back(Queued::from_inbox(seq, message));
+            let waits = active.state.restored && !matches!(message, Inbox::Cancel { .. } | Inbox::Asked { .. });
+            if waits || !active.inbox_seen.insert(seq) {
+                continue;
             }
+            active.take_in(seq, message);
         }
     }
 
     fn recover(&mut self, workspace: &WorkspaceId, run: RunId, now: Millis) {
+        // What a node remembers of a run from before it lost its lease, and has adopted like anybody else.
+        self.fenced(run);
         match self.load(workspace, run) {
-            Ok(true) => {}
-            Ok(false) => return,
+            Ok(Place::Here) => {}
+            Ok(Place::Elsewhere | Place::Missing) => return,
             Err(error) => {
                 return self.trouble_with(run, error, Happened::Recover { workspace: workspace.clone(), run });
             }
@@ -337,8 +377,9 @@ impl Driver {
             return;
         }
         match self.load(workspace, run) {
-            Ok(true) => {}
-            Ok(false) => return,
+            Ok(Place::Here) => {}
+            // Its node sees the timer too.
+            Ok(Place::Elsewhere | Place::Missing) => return,
             Err(error) => {
                 self.rest(run, now);
                 return self.trouble(run, error);
@@ -359,7 +400,8 @@ impl Driver {
 
     fn performed(&mut self, run: RunId, step: StepKey, send: u32, outcome: Outcome, now: Millis) {
         let Some(active) = self.runs.get_mut(&run) else { return };
-        let masks = active.performing.remove(&(step.clone(), send)).unwrap_or_default();
+        // The answer to a request of a life that is over: what became of it was judged when the run was taken over.
+        let Some(masks) = active.performing.remove(&(step.clone(), send)) else { return };
         let seal = |text: &str| self.services.secrets.seal(&active.workspace, text).ok();
         let outcome = translate(outcome, &masks, &seal);
         active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
@@ -368,8 +410,9 @@ impl Driver {
 
     fn control(&mut self, workspace: &WorkspaceId, run: RunId, control: Control, by: By, ticket: Ticket, now: Millis) {
         let answer = match self.load(workspace, run) {
-            Ok(true) => None,
-            Ok(false) => Some(ControlError::Unknown),
+            Ok(Place::Here) => None,
+            Ok(Place::Elsewhere) => return self.out.push(Out::AskElsewhere { ticket }),
+            Ok(Place::Missing) => Some(ControlError::Unknown),
             Err(error) => Some(error.into()),
         };
         if let Some(error) = answer {
@@ -378,13 +421,7 @@ impl Driver {
         let Some(active) = self.runs.get_mut(&run).filter(|a| a.workspace == *workspace) else {
             return self.out.push(Out::Answer { ticket, answer: Err(ControlError::Unknown) });
         };
-        let input = match control {
-            Control::Restart | Control::Replay { .. } if active.erased => {
-                Err("the run was erased: the values it would need are gone; start a new one".to_owned())
-            }
-            control => control_input(&active.state, control, by),
-        };
-        match input {
+        match control_input(active, control, by) {
             Ok(input) => active.queue.push_back(Queued { input, origin: Origin::Control(ticket) }),
             Err(text) => self.out.push(Out::Answer { ticket, answer: Err(ControlError::NotPossible(text)) }),
         }
@@ -408,7 +445,8 @@ impl Driver {
                 self.out.push(Out::Commit { no: self.commits, commit: Box::new(commit) });
             }
         }
-        if active.is_idle() && (active.state.is_ended() || self.runs.len() >= DORMANT_MAX) {
+        let is_kept = !active.state.is_ended() && !self.is_one_of_several() && self.runs.len() < DORMANT_MAX;
+        if active.is_idle() && !is_kept {
             return; // leaves memory; the store has it all
         }
         self.runs.insert(run, active);
@@ -431,6 +469,7 @@ impl Driver {
                     }
                     // The message cannot be acted on: it is removed all the same.
                     Origin::Inbox(seq) => active.pending.inbox_consumed.push(seq),
+                    Origin::Asked { seq, ticket } => active.answer(seq, ticket, Some(refused.to_string())),
                     Origin::Internal => {}
                 }
             }
@@ -441,6 +480,7 @@ impl Driver {
                     }
                     Origin::Control(ticket) => active.pending.tickets.push(ticket),
                     Origin::Inbox(seq) => active.pending.inbox_consumed.push(seq),
+                    Origin::Asked { seq, ticket } => active.answer(seq, ticket, None),
                     Origin::Internal => {}
                 }
                 active.pending.reopened |= was_ended && !active.state.is_ended();
@@ -563,8 +603,45 @@ impl Driver {
     }
 }
 
+impl Active {
+    fn take_in(&mut self, seq: u64, message: Inbox) {
+        let input = match message {
+            Inbox::Promoted => Input::Start,
+            Inbox::Cancel { by } => Input::Cancel { by },
+            Inbox::Delivered { payload } => {
+                Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) }
+            }
+            Inbox::ChildEnded { run, status, outputs, doubts } => {
+                Input::ChildEnded { run, status, outputs: child_outputs(run, status, &outputs), doubts }
+            }
+            Inbox::DoubtsBelow { run, count } => Input::DoubtsBelow { run, count },
+            Inbox::Restart { by } => Input::Restart { by },
+            Inbox::Asked { ticket, control, by } => return self.asked(seq, ticket, control, by),
+        };
+        self.queue.push_back(Queued { input, origin: Origin::Inbox(seq) });
+    }
+
+    /// A person's wish that came by way of another node.
+    fn asked(&mut self, seq: u64, ticket: Hash16, control: Json, by: By) {
+        let control = serde_json::from_value(control).map_err(|error| format!("not a request: {error}"));
+        match control.and_then(|control| control_input(self, control, by)) {
+            Ok(input) => self.queue.push_back(Queued { input, origin: Origin::Asked { seq, ticket } }),
+            Err(text) => self.answer(seq, ticket, Some(text)),
+        }
+    }
+
+    fn answer(&mut self, seq: u64, ticket: Hash16, refused: Option<String>) {
+        self.pending.inbox_consumed.push(seq);
+        self.pending.answers.push((ticket, refused));
+    }
+}
+
 /// Turns a person's wish into an input; a verdict finds its step by id, path, or being the only one.
-fn control_input(state: &RunState, control: Control, by: By) -> Result<Input, String> {
+fn control_input(active: &Active, control: Control, by: By) -> Result<Input, String> {
+    let state = &active.state;
+    if active.erased && matches!(control, Control::Restart | Control::Replay { .. }) {
+        return Err("the run was erased: the values it would need are gone; start a new one".to_owned());
+    }
     Ok(match control {
         Control::Cancel => Input::Cancel { by },
         Control::Pause => Input::Pause { by },
@@ -613,22 +690,6 @@ fn child_outputs(run: RunId, status: EndStatus, outputs: &Json) -> Payload {
 impl Queued {
     fn new(input: Input) -> Queued {
         Queued { input, origin: Origin::Internal }
-    }
-
-    fn from_inbox(seq: u64, message: Inbox) -> Queued {
-        let input = match message {
-            Inbox::Promoted => Input::Start,
-            Inbox::Cancel { by } => Input::Cancel { by },
-            Inbox::Delivered { payload } => {
-                Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) }
-            }
-            Inbox::ChildEnded { run, status, outputs, doubts } => {
-                Input::ChildEnded { run, status, outputs: child_outputs(run, status, &outputs), doubts }
-            }
-            Inbox::DoubtsBelow { run, count } => Input::DoubtsBelow { run, count },
-            Inbox::Restart { by } => Input::Restart { by },
-        };
-        Queued { input, origin: Origin::Inbox(seq) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the answer to a commit leads to.
 
-use super::active::{Active, Queued};
+use super::active::{Active, Loaded, Queued};
 use super::{Driver, Out};
 use crate::api::{ControlError, RunChange};
 use crate::masking::Mask;
@@ -75,7 +75,8 @@ impl Driver {
     /// Starts over from what the store has; inputs whose events were not written are given again.
     fn reload(&mut self, old: Active, commit: (u64, RunCommit), inputs: Vec<Queued>, now: Millis) {
         match Active::load(&self.services, &self.flows, &old.workspace, old.run) {
-            Ok(Some(mut fresh)) if fresh.epoch == old.epoch => {
+            Ok(Loaded::Here(fresh)) if fresh.epoch == old.epoch => {
+                let mut fresh = *fresh;
                 let (run, workspace) = (old.run, old.workspace);
                 // A timer may have been set anew meanwhile; its row is read again when it is due.
                 let due = |queued: &Queued| match queued.input {
@@ -88,6 +89,10 @@ impl Driver {
                 self.runs.insert(run, fresh);
                 self.read_inbox(&workspace, run);
                 self.advance(run, now);
+            }
+            // Whoever has it now is asked.
+            Ok(_) if self.is_one_of_several() => {
+                self.out.extend(old.tickets().into_iter().map(|ticket| Out::AskElsewhere { ticket }));
             }
             Ok(_) => self.replaced(&old),
             // The same commit fails on the same guard, and brings us here again.

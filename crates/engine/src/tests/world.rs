@@ -278,6 +278,7 @@ impl World {
             Out::Wake { workspace, run } => self.queue.push_back(Happened::Wake { workspace, run }),
             Out::Fenced(run) => self.queue.push_back(Happened::Fenced(run)),
             Out::Changed(_) | Out::TimerAt(_) => {}
+            Out::Nudge { .. } | Out::AskElsewhere { .. } => panic!("there is no other node"),
         }
         false
     }

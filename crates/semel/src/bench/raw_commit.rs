@@ -190,6 +190,7 @@ impl Model {
             logs,
             labels: None,
             inbox_consumed: vec![],
+            answers: vec![],
             outputs: self.values.outputs.clone(),
             failure: None,
             snapshot: None,

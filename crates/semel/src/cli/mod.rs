@@ -9,6 +9,7 @@ mod demo;
 mod flow;
 mod key;
 mod kv;
+mod node;
 pub mod paging;
 mod restore;
 mod run;
@@ -63,6 +64,7 @@ enum Command {
     Token(token::Token),
     Workspace(workspace::Workspace),
     Schedule(schedule::Schedule),
+    Node(node::Node),
     Check(check::Check),
     Backup(backup::Backup),
     Restore(restore::Restore),
@@ -95,6 +97,7 @@ fn dispatch(command: Command, shell: &Shell) -> Result<Reply, Failure> {
         Command::Token(args) => args.run(shell),
         Command::Workspace(args) => args.run(shell),
         Command::Schedule(args) => args.run(shell),
+        Command::Node(args) => args.run(shell),
         Command::Check(args) => args.run(shell),
         Command::Backup(args) => args.run(shell),
         Command::Restore(args) => args.run(shell),

@@ -1,6 +1,7 @@
 //! The answer to an event that was admitted, at every native door.
 
 use crate::call::{Answer, ok};
+use crate::doors::native::follow::sleep_or_not;
 use crate::problem::Problem;
 use crate::refused::rejected;
 use crate::state::AppState;
@@ -137,13 +138,18 @@ async fn await_change(app: &AppState, workspace: &WorkspaceId, run: &RunRow, lim
     if moved {
         return Ok(());
     }
+    let look = sleep_or_not(app.engine().follow(id));
+    tokio::pin!(look);
     let next = async {
         loop {
-            match changes.recv().await {
-                Ok(change) if change.run == id && change.version > seen => break,
-                Ok(_) => {}
-                // Too many to tell apart: go on and look at the store.
-                Err(_) => break,
+            tokio::select! {
+                change = changes.recv() => match change {
+                    Ok(change) if change.run == id && change.version > seen => break,
+                    Ok(_) => {}
+                    // Too many to tell apart: go on and look at the store.
+                    Err(_) => break,
+                },
+                () = &mut look => break,
             }
         }
     };
@@ -199,7 +205,6 @@ mod tests {
             parent: None,
             root: id,
             depth: 0,
-            tick: None,
             correlation_id: String::new(),
             door: Door::Trigger,
             key: None,

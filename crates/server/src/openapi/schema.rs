@@ -163,6 +163,11 @@ pub fn components() -> Json {
             has("workflow_id", text()), has("trigger", text()), has("next_due", nothing_or(time())),
             has("last_fired", nothing_or(time())),
         ]),
+        "Node": object([
+            has("epoch", number()), has("name", text()), has("version", text()),
+            has("state", words(["alive", "lapsed", "left"])), has("started_at", time()),
+            has("seen_at", time()), has("lease_until", nothing_or(time())), has("runs_owned", number()), has("is_self", flag()),
+        ]),
         "Refusal": object([has("at", time()), has("door", text()), has("code", text()), has("path", text())]),
     })
 }

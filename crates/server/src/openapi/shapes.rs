@@ -101,6 +101,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Get, "/v1/decisions") => pages("Decision"),
         (Verb::Get, "/v1/refusals") => pages("Refusal"),
         (Verb::Get, "/v1/schedules") => pages("Schedule"),
+        (Verb::Get, "/v1/nodes") => pages("Node"),
 
         (Verb::Get, "/v1/kv/{namespace}") => pages("KeyValue"),
         (Verb::Get, "/v1/kv/{namespace}/{key}") => shows(named("KeyValue")),

@@ -104,12 +104,12 @@ pub fn read_snapshot(row: &Row) -> Result<SnapshotRow, Error> {
 
 pub const TIMERS: Table = Table {
     name: "timers",
-    columns: &[("ws", Kind::Text), ("run", Kind::Id), ("timer", Kind::Int), ("due", Kind::Int)],
+    columns: &[("ws", Kind::Text), ("run", Kind::Id), ("timer", Kind::Int), ("due", Kind::Int), ("node", Kind::Int)],
     key: 3,
 };
 
-pub fn timer_row(row: &TimerRow) -> Vec<Val<'_>> {
-    vec![Val::ws(&row.workspace), Val::run(row.run), Val::number(row.timer), Val::at(row.due)]
+pub fn timer_row(row: &TimerRow, node: i64) -> Vec<Val<'_>> {
+    vec![Val::ws(&row.workspace), Val::run(row.run), Val::number(row.timer), Val::at(row.due), Val::int(node)]
 }
 
 pub fn read_timer(row: &Row) -> Result<TimerRow, Error> {

@@ -44,14 +44,16 @@ pub const RUNS: Table = Table {
         ("updated_at", Kind::Int),
         ("warned", Kind::Bool),
         ("erased", Kind::Bool),
+        ("owner", Kind::Int),
     ],
     key: 2,
 };
+const OWNER: usize = 31;
 
 /// How many columns a head has: values come after it.
 pub const HEAD: usize = RUNS.columns.len();
 
-pub fn row(run: &RunRow) -> Vec<Val<'_>> {
+pub fn row(run: &RunRow, owner: Option<i64>) -> Vec<Val<'_>> {
     let own = run.id.to_string();
     let parent = run.parent.as_ref();
     vec![
@@ -86,7 +88,13 @@ pub fn row(run: &RunRow) -> Vec<Val<'_>> {
         Val::at(run.updated_at),
         Val::yes(run.warned),
         Val::yes(run.erased),
+        Val::Int(owner),
     ]
+}
+
+/// The node that drives the run.
+pub fn owner(row: &Row) -> Result<Option<i64>, Error> {
+    row.int_opt(OWNER)
 }
 
 pub fn read(row: &Row) -> Result<RunRow, Error> {

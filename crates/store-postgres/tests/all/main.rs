@@ -2,6 +2,7 @@
 //! processes and a network can do.
 
 mod differential;
+mod nodes;
 mod proxy;
 mod races;
 mod suite;

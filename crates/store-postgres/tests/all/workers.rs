@@ -73,7 +73,7 @@ pub fn admit(store: &dyn Store, request: AdmitRequest) -> AdmitResult {
     }
 }
 
-fn state_of(store: &dyn Store, run: RunId) -> Option<RunState> {
+pub fn state_of(store: &dyn Store, run: RunId) -> Option<RunState> {
     let mut state: Option<RunState> = None;
     for row in store.journal(&ws(), run, 0, 10_000).unwrap() {
         let known = decode_events(&row.events, row.values.as_deref()).unwrap();
@@ -113,6 +113,7 @@ pub fn commit_of(loaded: &LoadedRun, mut state: RunState, events: &[Event]) -> R
         effects: vec![],
         logs: vec![],
         labels: None,
+        answers: vec![],
         inbox_consumed: loaded.inbox.iter().map(|(seq, _)| *seq).collect(),
         outputs: (ended == Some(EndStatus::Completed)).then(|| json!({"total": 7})),
         failure: None,
@@ -189,20 +190,14 @@ pub fn lane(dice: &mut Dice, lanes: u64) -> LaneRequest {
     LaneRequest { hash: Hash16([1 + dice.below(lanes) as u8; 16]), limit: 1, busy }
 }
 
-/// Drives everything that can be driven, until nothing is left. True when it came to rest.
-pub fn finish(store: &Arc<dyn Store>) -> bool {
-    for _ in 0..2_000 {
-        let mut quiet = true;
-        for (_, run) in store.active_runs(None, 1_000).unwrap() {
-            quiet = false;
-            drive(&**store, run);
-        }
-        for timer in store.due_timers(store.now(), 1_000).unwrap() {
-            fire(&**store, &timer);
-        }
-        if quiet && store.next_timer().unwrap().is_none() {
-            return true;
-        }
-    }
-    false
+/// Every node drives what is its own, until nothing is left. True when they came to rest.
+pub fn finish(nodes: &[Arc<dyn Store>]) -> bool {
+    (0..2_000).any(|_| nodes.iter().filter(|store| !is_at_rest(&***store)).count() == 0)
+}
+
+fn is_at_rest(store: &dyn Store) -> bool {
+    let (active, due) = (store.active_runs(None, 1_000).unwrap(), store.due_timers(store.now(), 1_000).unwrap());
+    active.iter().for_each(|(_, run)| drive(store, *run));
+    due.iter().for_each(|timer| fire(store, timer));
+    active.is_empty() && due.is_empty() && store.next_timer().unwrap().is_none()
 }

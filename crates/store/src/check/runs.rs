@@ -266,7 +266,11 @@ impl Check<'_> {
             || self.audit.inbox(workspace, above.id)?.iter().any(|(_, message)| match message {
                 Inbox::ChildEnded { run, doubts, .. } => *run == row.id && *doubts > 0,
                 Inbox::DoubtsBelow { run, count } => *run == row.id && *count > 0,
-                Inbox::Promoted | Inbox::Cancel { .. } | Inbox::Delivered { .. } | Inbox::Restart { .. } => false,
+                Inbox::Promoted
+                | Inbox::Cancel { .. }
+                | Inbox::Delivered { .. }
+                | Inbox::Restart { .. }
+                | Inbox::Asked { .. } => false,
             });
         if row.open_doubts > 0 && !heard {
             let text = format!("a doubt is open here, and its parent {} does not know", above.id);

@@ -153,6 +153,7 @@ impl Bench {
             logs: vec![],
             labels: None,
             inbox_consumed: vec![],
+            answers: vec![],
             outputs: None,
             failure: None,
             snapshot: None,

@@ -246,6 +246,7 @@ impl<'a> Program<'a> {
             effects: (0..self.dice.below(2)).map(|_| self.effect(run)).collect(),
             logs: (0..self.dice.below(2)).map(|_| self.log(run)).collect(),
             labels: self.dice.chance(10).then(|| self.labels()),
+            answers: vec![],
             inbox_consumed: if self.dice.chance(50) { inbox.iter().map(|(seq, _)| *seq).collect() } else { vec![] },
             outputs: self.dice.chance(20).then(|| self.json()),
             failure: self.dice.chance(10).then(|| self.json()),

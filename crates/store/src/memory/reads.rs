@@ -82,6 +82,7 @@ impl Reads for MemoryStore {
         let tables = self.tables.lock();
         let key = (workspace.clone(), id);
         Ok(tables.runs.get(&key).map(|row| LoadedRun {
+            elsewhere: false,
             row: row.clone(),
             snapshot: tables.snapshots.get(&key).filter(|s| s.format == SNAPSHOT_VERSION).cloned(),
             labels: tables.labels_of(row),

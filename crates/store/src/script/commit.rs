@@ -25,6 +25,9 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
             commit.run, run.epoch, run.version, commit.epoch, commit.version
         )));
     }
+    if tx.is_elsewhere(workspace, commit.run) {
+        return Err(StoreError::Conflict(format!("run {} is driven by another node", commit.run)));
+    }
     if commit.settle == Settle::Reopened && !take_slot_again(tx, &run)? {
         return Ok(Done::Refused(Refusal::LaneBusy));
     }
@@ -148,6 +151,9 @@ fn write_rows(tx: &mut dyn Tx, commit: &RunCommit, before: Before, out: &mut Com
     }
     for seq in &commit.inbox_consumed {
         tx.delete_inbox(workspace, commit.run, *seq)?;
+    }
+    for (ticket, refused) in &commit.answers {
+        tx.put_answer(*ticket, refused.as_deref())?;
     }
     for (seq, _) in if planted!(MessagesRemovedUnread) { tx.inbox(workspace, commit.run)? } else { vec![] } {
         tx.delete_inbox(workspace, commit.run, seq)?;

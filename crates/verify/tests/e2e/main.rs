@@ -23,6 +23,7 @@ mod lanes;
 mod lanes_more;
 mod limits;
 mod loops;
+mod nodes;
 mod policies;
 mod postgres;
 mod races;

@@ -119,9 +119,12 @@ impl Follower {
 
     /// False when the server stops.
     async fn await_change(&mut self) -> bool {
+        let look = sleep_or_not(self.app.engine().follow(self.run));
+        tokio::pin!(look);
         loop {
             let change = tokio::select! {
                 change = self.changes.recv() => change,
+                () = &mut look => return true,
                 () = self.app.stopping().cancelled() => return false,
             };
             match change {
@@ -132,5 +135,13 @@ impl Follower {
                 Err(RecvError::Closed) => return false,
             }
         }
+    }
+}
+
+/// For ever without a limit.
+pub async fn sleep_or_not(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
     }
 }

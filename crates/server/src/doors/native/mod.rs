@@ -8,6 +8,7 @@ pub mod follow;
 pub mod history;
 pub mod keys;
 pub mod kv;
+pub mod nodes;
 pub mod refusals;
 pub mod runs;
 pub mod schedules;
