@@ -17,6 +17,7 @@
 //! database's and never goes back. Writes that concern one run, one key or one lane are applied in the order of their
 //! submission; with one writer, all are.
 
+mod address;
 mod audit;
 mod cache;
 mod classify;
@@ -24,9 +25,11 @@ mod codec;
 mod dump;
 mod fetch;
 mod flush;
+mod inspect;
 mod lease;
 mod nodes;
 mod open;
+pub mod raw;
 mod reads;
 mod session;
 mod set;
@@ -34,12 +37,15 @@ mod shared;
 mod tables;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod tls;
 mod tx;
 mod wants;
 mod writer;
 
+pub use inspect::{Inspection, last_known};
 pub use open::{OpenError, Options, SCHEMA_VERSION};
 
+use address::Address;
 use classify::classify;
 use lease::Lease;
 use parking_lot::Mutex;
@@ -64,12 +70,14 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the database at `address`, and makes the tables if they are not there.
+    /// Opens the database at `address`, and makes the tables if they are not there. A schema in the address goes before
+    /// the one of the options.
     pub fn open(address: &str, options: Options) -> std::result::Result<Arc<PostgresStore>, OpenError> {
+        let address = Address::parse(address)?;
+        let options = Options { schema: address.schema.clone().unwrap_or(options.schema), ..options };
         open::check_schema_name(&options.schema)?;
-        let config = open::config(address)?;
         let sockets = Sockets::start().map_err(OpenError::Threads)?;
-        let session = sockets.connect(&config)?;
+        let session = sockets.connect(&address)?;
         let begin = open::Begin::new(&options.schema, open::check_server(&session)?);
         open::migrate(&session, &options.schema)?;
         let writers = options.writers.max(1);
@@ -86,7 +94,7 @@ impl PostgresStore {
             name: options.name,
             channel: nodes::channel_of(&options.schema),
             post,
-            config,
+            address,
             clock,
             health: Health::default(),
             queues: (0..writers).map(|_| Queue::default()).collect(),

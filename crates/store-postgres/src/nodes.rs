@@ -99,7 +99,7 @@ pub fn hear(shared: &Arc<Shared>) {
             ear(letter.note);
         }
     };
-    shared.sockets.listen(&shared.config, &shared.channel, Arc::new(take));
+    shared.sockets.listen(&shared.address, &shared.channel, Arc::new(take));
 }
 
 impl PostgresStore {

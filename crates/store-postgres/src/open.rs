@@ -7,7 +7,7 @@ use crate::session::{Call, Session};
 use crate::shared::CLOCK;
 use semel_store::{ClockFn, StoreError, failpoint};
 use std::time::Duration;
-use tokio_postgres::{Config, Row};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
@@ -58,6 +58,14 @@ pub enum OpenError {
         "the schema has version {found}, and this binary knows versions up to {SCHEMA_VERSION}: use the newer binary"
     )]
     Newer { found: i64 },
+    #[error("there is no store in the schema `{0}` of this database; `semel serve` makes one")]
+    Missing(String),
+    #[error(
+        "the schema has version {found}, and this binary knows version {SCHEMA_VERSION}; `semel serve` brings it up to date"
+    )]
+    Older { found: i64 },
+    #[error("{0} servers have the database open, or had a moment ago: stop them first")]
+    Served(i64),
     #[error("the threads of the store cannot be started: {0}")]
     Threads(std::io::Error),
     #[error("{0}")]
@@ -73,6 +81,9 @@ impl OpenError {
             OpenError::OldServer(_) => "store_old_server",
             OpenError::Encoding(_) => "store_encoding",
             OpenError::Newer { .. } => "store_newer",
+            OpenError::Missing(_) => "store_missing",
+            OpenError::Older { .. } => "store_older",
+            OpenError::Served(_) => "store_served",
             OpenError::Threads(_) => "store_threads",
             OpenError::Store(error) => error.code(),
         }
@@ -86,14 +97,6 @@ impl From<Error> for OpenError {
             other => OpenError::Store(classify(&other)),
         }
     }
-}
-
-pub fn config(address: &str) -> Result<Config, OpenError> {
-    let mut config: Config = address.parse().map_err(|error| OpenError::Address(crate::classify::described(&error)))?;
-    if config.get_application_name().is_none() {
-        config.application_name("semel");
-    }
-    Ok(config)
 }
 
 pub fn check_schema_name(name: &str) -> Result<(), OpenError> {
@@ -295,12 +298,5 @@ mod tests {
         for bad in ["", "1a", "Semel", "a b", "a\"b", &"a".repeat(64)] {
             assert!(check_schema_name(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn addresses() {
-        let config = config("postgres://ada@db.example/orders").unwrap();
-        assert_eq!(config.get_application_name(), Some("semel"));
-        assert_eq!(super::config("postgres://ada@db.example/x?nothing=1").unwrap_err().code(), "store_address");
     }
 }

@@ -4,6 +4,7 @@
 //! be one of another runtime. Statements of a flight are sent together and answered in order. They are never prepared
 //! by name, so that a pooler may give each transaction another connection.
 
+use crate::address::Address;
 use crate::classify::{Error, described};
 use crate::codec::Statement;
 use std::future::Future;
@@ -15,7 +16,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row};
+use tokio_postgres::{AsyncMessage, Client, Row};
 
 /// Longer than any statement may take by the server's own limit.
 const FLIGHT_MAX: Duration = Duration::from_secs(40);
@@ -41,11 +42,11 @@ impl Sockets {
         Ok(Sockets { runtime: handle, stop: Some(stop), thread: Some(thread) })
     }
 
-    pub fn connect(&self, config: &Config) -> Result<Session, Error> {
+    pub fn connect(&self, address: &Address) -> Result<Session, Error> {
         let (tx, rx) = sync_channel(1);
-        let config = config.clone();
+        let address = address.clone();
         self.runtime.spawn(async move {
-            let answer = match tokio::time::timeout(CONNECT_MAX, config.connect(NoTls)).await {
+            let answer = match tokio::time::timeout(CONNECT_MAX, address.connect()).await {
                 Ok(Ok((client, connection))) => {
                     tokio::spawn(async move {
                         if let Err(error) = connection.await {
@@ -54,8 +55,7 @@ impl Sockets {
                     });
                     Ok(Session { client })
                 }
-                // Nothing was asked yet, so nothing is unknown; who is told what decides the text.
-                Ok(Err(error)) => Err(Error::Lost(described(&error))),
+                Ok(Err(error)) => Err(error),
                 Err(_) => Err(Error::Lost("the database did not answer in time".into())),
             };
             // The one who asked waits on the other side.
@@ -70,12 +70,11 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 
 impl Sockets {
     /// Hands on what is told on a channel, for as long as the thread of the sockets runs.
-    pub fn listen(&self, config: &Config, channel: &str, take: Arc<dyn Fn(String) + Send + Sync>) {
-        let (config, listen) = (config.clone(), format!("LISTEN \"{channel}\""));
+    pub fn listen(&self, address: &Address, channel: &str, take: Arc<dyn Fn(String) + Send + Sync>) {
+        let (address, listen) = (address.clone(), format!("LISTEN \"{channel}\""));
         self.runtime.spawn(async move {
             loop {
-                if let Ok(Ok((client, mut connection))) = tokio::time::timeout(CONNECT_MAX, config.connect(NoTls)).await
-                {
+                if let Ok(Ok((client, mut connection))) = tokio::time::timeout(CONNECT_MAX, address.connect()).await {
                     let messages = std::future::poll_fn(|context| {
                         while let Poll::Ready(message) = connection.poll_message(context) {
                             match message {

@@ -1,5 +1,6 @@
 //! What the writers and the readers share.
 
+use crate::address::Address;
 use crate::classify::Error;
 use crate::lease::Lease;
 use crate::nodes::Post;
@@ -11,7 +12,6 @@ use semel_store::health::Health;
 use semel_store::queue::Queue;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
-use tokio_postgres::Config;
 
 /// The store's clock: that of the database, as it was when it was last read and what has passed since. It never goes
 /// back. Tests give one of their own.
@@ -57,7 +57,7 @@ pub struct Shared {
     /// Where the nodes of this schema hear each other.
     pub channel: String,
     pub post: Post,
-    pub config: Config,
+    pub address: Address,
     pub clock: Clock,
     pub health: Health,
     /// One per writer.
@@ -73,7 +73,7 @@ pub struct Shared {
 
 impl Shared {
     pub fn connect(&self) -> Result<Session, Error> {
-        self.sockets.connect(&self.config)
+        self.sockets.connect(&self.address)
     }
 }
 

@@ -3,13 +3,20 @@
 //! PostgreSQL does not run as root, so a test that does starts it as the user `postgres`, or else `nobody`. The server
 //! ends with its owner, and where `setpriv` is to be had also with a test that is killed.
 
+mod kept;
+mod pooler;
+
+pub use pooler::{Pooler, Pooling};
+
+use crate::address::Address;
 use crate::codec::Statement;
 use crate::session::{Call, Session, Sockets};
-use std::fs::File;
+use kept::Kept;
+use std::fs::{File, Permissions};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -31,7 +38,7 @@ pub struct Server {
     user: Option<(u32, u32)>,
     settings: Vec<String>,
     port: u16,
-    process: Option<Child>,
+    process: Option<Kept>,
     schemas: AtomicU32,
 }
 
@@ -45,22 +52,45 @@ impl Server {
     }
 
     pub fn start_with(settings: &[&str]) -> Server {
+        let mut server = Server::make(settings);
+        server.resume();
+        server
+    }
+
+    /// One that can encrypt, with this certificate and its key.
+    pub fn start_with_certificate(certificate: &str, key: &str) -> Server {
+        let mut server = Server::make(&["fsync=off", "full_page_writes=off", "ssl=on"]);
+        server.give(&server.data().join("server.crt"), certificate);
+        server.give(&server.data().join("server.key"), key);
+        server.resume();
+        server
+    }
+
+    /// Its files, and no process yet.
+    fn make(settings: &[&str]) -> Server {
         let directory = tempfile::Builder::new().prefix("semel-pg-").tempdir().expect("a temporary directory");
         let user = other_user(directory.path());
         if let Some((uid, gid)) = user {
             chown(directory.path(), Some(uid), Some(gid)).expect("root may give a directory away");
         }
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
+        let port = free_port();
         let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
         let programs = programs();
-        let mut server =
-            Server { directory, programs, user, settings, port, process: None, schemas: AtomicU32::new(0) };
+        let server = Server { directory, programs, user, settings, port, process: None, schemas: AtomicU32::new(0) };
         let mut make = server.program("initdb");
         make.args(["--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=semel", "-D"]);
         let made = make.arg(server.data()).output().expect("initdb runs");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        server.resume();
         server
+    }
+
+    /// Writes a file that only its user may read.
+    fn give(&self, path: &Path, text: &str) {
+        std::fs::write(path, text).expect("a file");
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).expect("its mode");
+        if let Some((uid, gid)) = self.user {
+            chown(path, Some(uid), Some(gid)).expect("root may give a file away");
+        }
     }
 
     fn data(&self) -> PathBuf {
@@ -69,7 +99,10 @@ impl Server {
 
     /// A program of PostgreSQL, as the user that may run it.
     fn program(&self, name: &str) -> Command {
-        let path = self.programs.join(name);
+        self.as_user(&self.programs.join(name))
+    }
+
+    fn as_user(&self, path: &Path) -> Command {
         let guard = ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists());
         let mut command = match (guard, self.user) {
             (Some(guard), user) => {
@@ -98,17 +131,17 @@ impl Server {
         for setting in own.into_iter().chain(self.settings.iter().map(String::as_str)) {
             command.args(["-c", setting]);
         }
-        let process = command.stdout(log()).stderr(log()).spawn().expect("postgres starts");
-        self.process = Some(process);
+        command.stdout(log()).stderr(log());
+        self.process = Some(Kept::spawn(command).expect("postgres starts"));
         self.wait_until_ready();
     }
 
     fn wait_until_ready(&mut self) {
         let sockets = Sockets::start().expect("threads start");
-        let config = crate::open::config(&self.address()).expect("an address");
+        let address = Address::parse(&self.address()).expect("an address");
         let until = Instant::now() + READY_MAX;
-        while sockets.connect(&config).is_err() {
-            let ended = self.process.as_mut().and_then(|process| process.try_wait().ok().flatten());
+        while sockets.connect(&address).is_err() {
+            let ended = self.process.as_mut().and_then(|process| process.child.try_wait().ok().flatten());
             assert!(ended.is_none() && Instant::now() < until, "the server does not start:\n{}", self.log());
             std::thread::sleep(LOOK_EVERY);
         }
@@ -150,8 +183,8 @@ impl Server {
 
     fn with<T>(&self, act: impl FnOnce(&Session) -> T) -> T {
         let sockets = Sockets::start().expect("threads start");
-        let config = crate::open::config(&self.address()).expect("an address");
-        match sockets.connect(&config) {
+        let address = Address::parse(&self.address()).expect("an address");
+        match sockets.connect(&address) {
             Ok(session) => act(&session),
             Err(error) => panic!("the server cannot be reached: {error:?}"),
         }
@@ -164,9 +197,9 @@ impl Server {
             Stop::Immediate => "-QUIT",
             Stop::Killed => "-KILL",
         };
-        let told = Command::new("kill").args([signal, &process.id().to_string()]).status();
+        let told = Command::new("kill").args([signal, &process.child.id().to_string()]).status();
         assert!(told.is_ok_and(|status| status.success()), "the server cannot be told to end");
-        process.wait().expect("the server ends");
+        process.child.wait().expect("the server ends");
         if how == Stop::Killed {
             self.wait_for_children();
         }
@@ -184,6 +217,10 @@ impl Server {
     }
 }
 
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port()
+}
+
 /// Whether a process still has this directory as its own.
 fn children_use(data: &Path) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };
@@ -194,10 +231,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Some(process) = &self.process {
             // As fast as it goes: nobody will look at the directory again.
-            let _ = Command::new("kill").args(["-QUIT", &process.id().to_string()]).status();
+            let _ = Command::new("kill").args(["-QUIT", &process.child.id().to_string()]).status();
         }
         if let Some(mut process) = self.process.take() {
-            let _ = process.wait();
+            let _ = process.child.wait();
         }
     }
 }

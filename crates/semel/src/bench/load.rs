@@ -19,7 +19,8 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// What all clients send.
 #[derive(Clone)]
 pub struct Shape {
-    pub address: SocketAddr,
+    /// Clients are spread over them in turn.
+    pub addresses: Vec<SocketAddr>,
     pub token: Option<String>,
     pub flow: &'static str,
     /// Wait for the end of the run.
@@ -116,7 +117,9 @@ struct Took {
 
 impl Client {
     async fn connect(shape: Shape, number: usize) -> Result<Client, Failure> {
-        let stream = TcpStream::connect(shape.address).await.map_err(|error| broken(error.to_string()))?;
+        let address = shape.addresses.get(number % shape.addresses.len().max(1));
+        let address = address.ok_or_else(|| broken("there is no server to send to".to_owned()))?;
+        let stream = TcpStream::connect(address).await.map_err(|error| broken(error.to_string()))?;
         stream.set_nodelay(true).map_err(|error| broken(error.to_string()))?;
         Ok(Client {
             shape,

@@ -1,32 +1,37 @@
 //! The limit of the disk on this machine: the rows of a fresh run, written straight through the store.
 //!
 //! The rows are those of a run that the server has done: its admission, and the commit that ended it, written as the
-//! server writes them. Callers are in a closed loop, as clients of the server are.
+//! server writes them. Callers are in a closed loop, as clients of the server are. On PostgreSQL the store itself is
+//! left out too: the statements of its batches are made beforehand and sent, over as many connections as it writes with.
 
 use super::figure::Figure;
-use super::usage;
+use super::place::Place;
+use super::usage::{Meter, Used};
 use crate::failure::Failure;
 use semel_core::admission::{Decision, KeySource, claim_hash};
 use semel_core::fingerprint::Fingerprint;
 use semel_core::run::EndStatus;
-use semel_core::{RunId, WorkspaceId};
+use semel_core::{Millis, RunId, WorkspaceId};
 use semel_store::{
-    AdmitRequest, DecisionQuery, DecisionRow, Done, HeadChange, JournalRow, KeyClaim, LogRow, Reads, RunCommit,
-    RunQuery, RunRow, RunValues, Settle, Store, Work,
+    AdmitRequest, DecisionQuery, DecisionRow, Done, HeadChange, JournalRow, KeyClaim, LogRow, RunCommit, RunQuery,
+    RunRow, RunValues, Settle, Store, Work,
 };
-use semel_store_sqlite::{Options, SqliteStore};
+use semel_store_postgres::raw::Scratch;
 use serde_json::{Value as Json, json};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Runs under way at once while a store is filled.
 const FILL_WINDOW: usize = 1_024;
+/// Transactions on each connection whose statements are made at once, before they are sent.
+const BATCHES_AHEAD: usize = 32;
 
 /// A finished run to write again and again, and the store to write it to.
-pub struct RawStore {
-    store: Arc<SqliteStore>,
+pub struct RawStore<'a> {
+    place: &'a Place,
+    store: Arc<dyn Store>,
+    runs_before: u64,
     model: Model,
     prefix: String,
     next: u64,
@@ -47,21 +52,64 @@ fn broken(error: impl std::fmt::Display) -> Failure {
     Failure::refused("bench_failed", error.to_string())
 }
 
-impl RawStore {
+impl RawStore<'_> {
     /// Opens the store that a server has used; `flow` has one finished run at least.
-    pub fn open(path: &Path, namespace: &str, flow: &str, prefix: String) -> Result<RawStore, Failure> {
-        let store = SqliteStore::open(path, Options::default()).map_err(broken)?;
+    pub fn open<'a>(place: &'a Place, namespace: &str, flow: &str, prefix: String) -> Result<RawStore<'a>, Failure> {
+        let (store, runs_before) = place.open()?;
         let model = Model::read(store.as_ref(), namespace, flow)?;
         let (tell, answers) = channel();
-        Ok(RawStore { store, model, prefix, next: 0, answers, tell })
+        Ok(RawStore { place, store, runs_before, model, prefix, next: 0, answers, tell })
+    }
+
+    pub fn measure(&mut self, callers: usize, time: Duration) -> Result<Figure, Failure> {
+        match self.place {
+            Place::File(_) => self.measure_store(callers, time),
+            Place::Database(scratch) => self.measure_database(scratch, callers, time),
+        }
     }
 
     /// A closed loop of `callers` for `time`.
-    pub fn measure(&mut self, callers: usize, time: Duration) -> Result<Figure, Failure> {
-        let (began, cpu) = (Instant::now(), usage::cpu(std::process::id()));
+    fn measure_store(&mut self, callers: usize, time: Duration) -> Result<Figure, Failure> {
+        let meter = Meter { processes: vec![std::process::id()], database: None };
+        let (began, before) = (Instant::now(), meter.read());
         let took = self.go(callers, |_| began.elapsed() < time)?;
-        let used = usage::cpu(std::process::id()).zip(cpu).map_or(Duration::ZERO, |(after, before)| after - before);
-        Ok(Figure::new(took, began.elapsed()).cpu(used))
+        Ok(Figure::new(took, began.elapsed()).used(meter.read().since(before)))
+    }
+
+    /// Batches of all that `callers` could have waiting, for `time`. The clock stands while statements are made.
+    fn measure_database(&mut self, scratch: &Scratch, callers: usize, time: Duration) -> Result<Figure, Failure> {
+        let connections = semel_store_postgres::Options::default().writers;
+        let raw = scratch.raw(connections).map_err(broken)?;
+        let meter = Meter { processes: vec![std::process::id()], database: self.place.database() };
+        let batch = callers.div_ceil(connections);
+        let mut figure = Figure::default();
+        let mut flown = Duration::ZERO;
+        while flown < time {
+            let now = raw.now().map_err(broken)?;
+            let mut work = || {
+                let (request, ending) = self.next(now);
+                Work::AdmitAndRun(Box::new((request, ending)))
+            };
+            let count = BATCHES_AHEAD * connections;
+            let batches: Vec<Vec<Work>> = (0..count).map(|_| (0..batch).map(|_| work()).collect()).collect();
+            let flight = raw.prepare(now, &batches).map_err(broken)?;
+            let before: Used = meter.read();
+            let landed = raw.fly(flight).map_err(broken)?;
+            let used = meter.read().since(before);
+            let each = landed.each.iter().map(|took| u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
+            let took = each.flat_map(|took| std::iter::repeat_n(took, batch)).collect();
+            figure.add(Figure::new(took, landed.time).used(used));
+            flown += landed.time;
+        }
+        Ok(figure)
+    }
+
+    /// The next run, from its admission to its end.
+    fn next(&mut self, now: Millis) -> (AdmitRequest, RunCommit) {
+        let request = self.model.request(format!("{}-{}", self.prefix, self.next), now);
+        self.next += 1;
+        let ending = self.model.ending(request.run);
+        (request, ending)
     }
 
     pub fn fill(&mut self, runs: u64, progress: impl Fn(u64)) -> Result<(), Failure> {
@@ -92,9 +140,7 @@ impl RawStore {
     }
 
     fn submit(&mut self) {
-        let request = self.model.request(format!("{}-{}", self.prefix, self.next), self.store.now());
-        self.next += 1;
-        let ending = self.model.ending(request.run);
+        let (request, ending) = self.next(self.store.now());
         let (tell, sent) = (self.tell.clone(), Instant::now());
         self.store.submit(
             Work::AdmitAndRun(Box::new((request, ending))),
@@ -109,8 +155,8 @@ impl RawStore {
         );
     }
 
-    pub fn runs_stored(&self) -> Result<u64, Failure> {
-        self.store.runs_stored().map_err(broken)
+    pub fn runs_stored(&self) -> u64 {
+        self.runs_before + self.next
     }
 
     pub fn close(self) {
@@ -119,7 +165,7 @@ impl RawStore {
 }
 
 impl Model {
-    fn read(store: &SqliteStore, namespace: &str, flow: &str) -> Result<Model, Failure> {
+    fn read(store: &dyn Store, namespace: &str, flow: &str) -> Result<Model, Failure> {
         let workspace = WorkspaceId::default();
         let query = RunQuery {
             namespace: Some(namespace.to_owned()),
@@ -138,7 +184,7 @@ impl Model {
         Ok(Model { run, values, decision, ending, logs })
     }
 
-    fn request(&self, key: String, now: semel_core::Millis) -> AdmitRequest {
+    fn request(&self, key: String, now: Millis) -> AdmitRequest {
         let workspace = WorkspaceId::default();
         let scope = self.decision.scope.clone().unwrap_or_default();
         let inputs = json!({"order": key, "amount": 4200, "currency": "EUR"});

@@ -12,12 +12,14 @@ Examples:
   semel bench
   semel bench --seconds 10 --clients 16 --json
   semel bench --store sqlite:/var/tmp/bench/semel.db --runs 5000000    fill a store first, then measure on it
+  semel bench --store postgres://semel@localhost/semel --nodes 3       one server and three on one database
 
 A real server process on a port of its own, driven over loopback from this machine. Without --store everything happens
-in a temporary directory that is removed. With --store the file is written to: never name one you need.")]
+in a temporary directory that is removed. With --store the file is written to: never name one you need. In a database
+everything happens in a schema of its own, semel_bench_…, which is dropped at the end.")]
 pub struct Bench {
     /// Measure on this store instead of a new one
-    #[arg(long, value_name = "sqlite:PATH")]
+    #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// How long each figure is measured
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=3600))]
@@ -28,6 +30,9 @@ pub struct Bench {
     /// Fill the store with finished runs up to this many before measuring
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     runs: u64,
+    /// Servers on one database that the load is spread over; one of them is measured alone beside that
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
+    nodes: u32,
     /// Exit 1 if a floor is missed
     #[arg(long)]
     check: bool,
@@ -49,6 +54,7 @@ impl Bench {
             seconds: f64::from(self.seconds),
             clients: self.clients as usize,
             runs: self.runs,
+            nodes: self.nodes as usize,
             check: self.check,
         };
         crate::bench::run(options, shell)

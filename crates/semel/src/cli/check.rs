@@ -1,7 +1,7 @@
 //! `semel check`
 
 use crate::client::{Client, Connection};
-use crate::config::{Config, Flags};
+use crate::config::{Config, Flags, StorePath};
 use crate::failure::Failure;
 use crate::output::{Reply, Shell};
 use crate::table::plain;
@@ -25,6 +25,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3_600);
 Examples:
   semel check                                      the store in ./semel-data, served or not
   semel check --data-dir /var/lib/semel --full
+  semel check --store postgres://semel@db/semel    a database, beside its servers; a standby will do
   semel check --server https://semel.example:8080  one workspace of a server elsewhere
 
 Every decision is taken again from its log row, every run folded again from its journal; claims, lanes, timers, effects
@@ -33,7 +34,7 @@ and sub-runs are compared with the runs they speak of. Nothing is written.
 Exit codes: 0 all is well, 1 something is not, 2 the store could not be checked, 3 server not reachable.")]
 pub struct Check {
     /// The store [default: sqlite:./semel-data/semel.db]
-    #[arg(long, value_name = "sqlite:PATH", conflicts_with = "server")]
+    #[arg(long, value_name = "STORE", conflicts_with = "server")]
     store: Option<String>,
     /// Directory of the store [default: ./semel-data]
     #[arg(long, value_name = "DIR", conflicts_with = "server")]
@@ -41,7 +42,7 @@ pub struct Check {
     /// Configuration file [default: ./semel.toml, if there is one]
     #[arg(long, value_name = "FILE", env = "SEMEL_CONFIG", hide_env_values = true)]
     config: Option<PathBuf>,
-    /// Also compare every index with its table, which reads the file several times
+    /// Also compare every index with its table, which reads the file several times (SQLite)
     #[arg(long, conflicts_with = "server")]
     full: bool,
     /// Ask this server to check the workspace of the token instead
@@ -85,16 +86,31 @@ impl Check {
         let flags = Flags { store: self.store.clone(), data_dir: self.data_dir.clone(), ..Flags::default() };
         let config = Config::load(self.config.as_deref(), |name| std::env::var(name).ok(), flags)?;
         let options = Options { workspace: self.workspace.clone().map(WorkspaceId), ..Options::default() };
-        let inspection = Inspection::open(config.store.file()?).map_err(cannot_open)?;
         let bar = progress(shell);
-        let report = inspection.check(&options, self.full, &mut |counts: &Counts| {
+        let mut tell = |counts: &Counts| {
             bar.set_message(format!("{} runs, {} keys", counts.runs, counts.claims));
             bar.tick();
-        });
+        };
+        let report = match &config.store {
+            StorePath::Sqlite(path) => {
+                Inspection::open(path).map_err(cannot_open)?.check(&options, self.full, &mut tell)
+            }
+            StorePath::Postgres(_) if self.full => return Err(no_full_check()),
+            StorePath::Postgres(address) => {
+                let inspection = semel_store_postgres::Inspection::open(address);
+                let inspection = inspection.map_err(|error| Failure::cannot(error.code(), error.to_string()))?;
+                inspection.check(&options, &mut tell)
+            }
+        };
         bar.finish_and_clear();
         let report = report.map_err(|error: StoreError| Failure::cannot(error.code(), error.to_string()))?;
         Ok(serde_json::to_value(report).unwrap_or(Json::Null))
     }
+}
+
+fn no_full_check() -> Failure {
+    Failure::usage("--full compares the indexes of a SQLite file")
+        .hint("leave it out, and run PostgreSQL's own `pg_amcheck --heapallindexed` on the database")
 }
 
 /// A file that is damaged so badly that it does not open is a finding; one that is not there is not.

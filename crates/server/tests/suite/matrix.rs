@@ -288,7 +288,8 @@ fn roles_fit(route: &Route, sample: &Sample, name: &str) {
     assert!(open || !sample.writes || !may(Role::Viewer), "{name}: a viewer writes");
     assert!(open || !may(Role::Metrics) || route.path == "/metrics", "{name}: a metrics token does more");
     assert!(open || !may(Role::Trigger) || route.path.ends_with("/trigger"), "{name}: a trigger token does more");
-    let keys_to_the_house = ["/v1/tokens", "/v1/nodes", "/v1/workspaces"].iter().any(|path| route.path.starts_with(path));
+    let keys_to_the_house =
+        ["/v1/tokens", "/v1/nodes", "/v1/workspaces"].iter().any(|path| route.path.starts_with(path));
     let secrets = route.path.starts_with("/v1/secrets") && sample.writes;
     assert!(!(keys_to_the_house || secrets) || !may(Role::Author), "{name}: only an admin may");
 }

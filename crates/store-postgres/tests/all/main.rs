@@ -3,9 +3,11 @@
 
 mod differential;
 mod nodes;
+mod pooled;
 mod proxy;
 mod races;
 mod suite;
 mod support;
+mod tls;
 mod trouble;
 mod workers;

@@ -15,11 +15,10 @@ use std::sync::{Arc, Barrier, Mutex};
 const NODES: usize = 3;
 const WORKERS: usize = 3;
 
-fn nodes(server: &Server) -> Vec<Arc<dyn Store>> {
-    let schema = server.schema();
+fn nodes(address: &str, schema: &str) -> Vec<Arc<dyn Store>> {
     let open = |_| -> Arc<dyn Store> {
-        let options = Options { schema: schema.clone(), writers: 2, readers: 2, ..Options::default() };
-        PostgresStore::open(&server.address(), options).expect("the store opens")
+        let options = Options { schema: schema.to_owned(), writers: 2, readers: 2, ..Options::default() };
+        PostgresStore::open(address, options).expect("the store opens")
     };
     (0..NODES).map(open).collect()
 }
@@ -49,7 +48,11 @@ fn at_once(nodes: &[Arc<dyn Store>], work: impl Fn(&dyn Store, u64) + Sync) {
 #[test]
 fn a_key_that_many_bring_at_once_has_one_run() {
     let server = Server::start();
-    let nodes = nodes(&server);
+    a_key_has_one_run(&server.address(), &server.schema());
+}
+
+pub fn a_key_has_one_run(address: &str, schema: &str) {
+    let nodes = nodes(address, schema);
     put_flow(&*nodes[0]);
     let answers = Mutex::new(Vec::new());
     at_once(&nodes, |store, worker| {
@@ -73,7 +76,7 @@ fn a_key_that_many_bring_at_once_has_one_run() {
 #[test]
 fn a_twin_is_not_refused_because_of_its_own_run() {
     let server = Server::start();
-    let nodes = nodes(&server);
+    let nodes = nodes(&server.address(), &server.schema());
     let lane = |number: u64| LaneRequest { hash: Hash16([number as u8 + 1; 16]), limit: 2, busy: Busy::Reject };
     for number in 0..40 {
         // One slot of two is taken, so that the lane is there to be locked.
@@ -95,7 +98,11 @@ fn a_twin_is_not_refused_because_of_its_own_run() {
 #[test]
 fn lanes_hold_between_processes() {
     let server = Server::start();
-    let nodes = nodes(&server);
+    lanes_hold(&server.address(), &server.schema());
+}
+
+pub fn lanes_hold(address: &str, schema: &str) {
+    let nodes = nodes(address, schema);
     put_flow(&*nodes[0]);
     let created = Mutex::new(BTreeMap::<String, u32>::new());
     at_once(&nodes, |store, worker| {
@@ -128,7 +135,11 @@ fn lanes_hold_between_processes() {
 #[test]
 fn values_are_counted_once() {
     let server = Server::start();
-    let nodes = nodes(&server);
+    values_are_counted(&server.address(), &server.schema());
+}
+
+pub fn values_are_counted(address: &str, schema: &str) {
+    let nodes = nodes(address, schema);
     let revisions = Mutex::new(Vec::new());
     let firsts = Mutex::new(BTreeMap::<String, u32>::new());
     at_once(&nodes, |store, worker| {

@@ -15,6 +15,7 @@ mod control;
 mod crash_more;
 mod crashes;
 mod damage;
+mod databases;
 mod decided;
 mod disk_full;
 mod doubts;
