@@ -18,8 +18,8 @@ use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
 use semel_store::{
-    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, NodeRow, NodeState, Note, ScheduleRow, Store, StoreError,
-    SweepRules, Tick, Work,
+    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, NodeRow, NodeState, Note, Peeked, ScheduleRow, Store,
+    StoreError, SweepRules, Tick, Work,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -253,7 +253,7 @@ impl Engine {
         let sketch = sketch(&self.services, &occurrence, now);
         let mut looked = tick.is_some();
         if let Some(sketch) = sketch.as_ref().filter(|_| !looked) {
-            match self.store().peek(sketch)? {
+            match self.peek(sketch).await? {
                 Some((result, row)) if is_checked(&result, &flow) => return Ok(self.twin(result, row)),
                 // It may yet be refused for what it brings.
                 Some(_) => {}
@@ -263,7 +263,7 @@ impl Engine {
         let request = AdmitRequest { tick, ..prepare(&self.services, occurrence, sketch, None, now)? };
         if request.key.is_some()
             && !looked
-            && let Some((result, row)) = self.store().peek(&request)?
+            && let Some((result, row)) = self.peek(&request).await?
         {
             return Ok(self.twin(result, row));
         }
@@ -290,6 +290,21 @@ impl Engine {
             Done::Admitted(result) => Ok(*result),
             other => Err(StoreError::Bug(format!("an admission was answered with {other:?}")).into()),
         }
+    }
+
+    /// A store of several nodes is across a network: nobody blocks a thread for a look, and those who come together
+    /// look together.
+    async fn peek(&self, request: &AdmitRequest) -> Result<Peeked, StoreError> {
+        if self.store().cluster().is_none() {
+            return self.store().peek(request);
+        }
+        let (reply, answer) = oneshot::channel();
+        let told = move |found| {
+            // The caller may have gone away.
+            let _ = reply.send(found);
+        };
+        self.store().peek_later(Box::new(request.clone()), Box::new(told));
+        answer.await.unwrap_or(Err(StoreError::Closed))
     }
 
     /// An occurrence that changes nothing: its row is logged, and nobody waits for that.

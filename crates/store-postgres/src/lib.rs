@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | writers | one each | drain their queues, a transaction for each batch ([`writer`]) |
 //! | callers | a pool | short snapshots ([`reads`]) |
+//! | lookers | of the pool | look at keys for many callers at once ([`looks`]) |
 //! | pulse | of the pool | renews the lease of this node, reads the database's clock ([`lease`]) |
 //! | post | one | tells the other nodes what they need not wait for ([`nodes`]) |
 //! | sockets | all of them | reads and writes bytes ([`session`]) |
@@ -27,6 +28,7 @@ mod fetch;
 mod flush;
 mod inspect;
 mod lease;
+mod looks;
 mod nodes;
 mod open;
 pub mod raw;
@@ -53,7 +55,7 @@ use semel_core::{Hash16, Millis};
 use semel_store::health::Health;
 use semel_store::queue::{Job, Queue};
 use semel_store::{
-    AdmitRequest, AdmitResult, Cluster, DecisionRow, Note, Reply, Result, Store, StoreError, Work, script,
+    AdmitRequest, AdmitResult, Cluster, DecisionRow, Note, PeekReply, Reply, Result, Store, StoreError, Work, script,
 };
 use session::Sockets;
 use shared::{Clock, Closing, Shared};
@@ -62,6 +64,9 @@ use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::Instant;
 use uuid::Uuid;
+
+/// Threads that look for others: while one waits for the database, the next gathers.
+const LOOKERS: usize = 2;
 
 pub struct PostgresStore {
     pool: Arc<reads::Pool>,
@@ -90,6 +95,7 @@ impl PostgresStore {
         clock.not_before(start.mark);
         clock.was(start.clock_ms);
         let shared = Arc::new(Shared {
+            looks: looks::Looks::default(),
             lease: Lease::new(options.lease, start.life, since),
             name: options.name,
             channel: nodes::channel_of(&options.schema),
@@ -122,6 +128,10 @@ fn start_threads(
     for number in 0..shared.queues.len() {
         let writer = writer::Writer::new(shared.clone(), number);
         threads.push(named(format!("store-writer-{number}")).spawn(move || writer.run())?);
+    }
+    for number in 0..LOOKERS {
+        let (shared, pool) = (shared.clone(), pool.clone());
+        threads.push(named(format!("store-looker-{number}")).spawn(move || looks::run(&shared, &pool))?);
     }
     let speaker = shared.clone();
     threads.push(named("store-post".into()).spawn(move || nodes::speak(&speaker, &notes))?);
@@ -173,6 +183,10 @@ impl Store for PostgresStore {
         self.on_snapshot(|wants| wants.admission(request), |tx| script::peek(tx, request))
     }
 
+    fn peek_later(&self, request: Box<AdmitRequest>, reply: PeekReply) {
+        self.shared.looks.push(request, reply);
+    }
+
     fn now(&self) -> Millis {
         self.shared.clock.now()
     }
@@ -185,6 +199,7 @@ impl Store for PostgresStore {
         }
         self.shared.closing.close();
         self.shared.post.close();
+        self.shared.looks.close();
         for thread in threads {
             // The last owner may go away inside a reply. A writer cannot wait for itself: it ends after this batch.
             if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {

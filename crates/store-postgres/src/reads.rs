@@ -166,7 +166,7 @@ impl PostgresStore {
     }
 }
 
-fn look(session: &Session, shared: &Shared, wants: &Wants) -> Result<Vec<(Part, Vec<Row>)>, Error> {
+pub fn look(session: &Session, shared: &Shared, wants: &Wants) -> Result<Vec<(Part, Vec<Row>)>, Error> {
     let (parts, statements): (Vec<Part>, Vec<Statement>) =
         fetch::round(&Set::default(), wants, Mode::Look).into_iter().unzip();
     Ok(parts.into_iter().zip(session.snapshot(&shared.begin_read, statements)?).collect())

@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::classify::Error;
 use crate::lease::Lease;
+use crate::looks::Looks;
 use crate::nodes::Post;
 use crate::session::{Session, Sockets};
 use parking_lot::{Condvar, Mutex};
@@ -52,6 +53,7 @@ impl Clock {
 
 pub struct Shared {
     pub lease: Lease,
+    pub looks: Looks,
     /// What people call this process.
     pub name: String,
     /// Where the nodes of this schema hear each other.

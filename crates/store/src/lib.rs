@@ -33,6 +33,11 @@ use std::sync::Arc;
 /// Called once, after the write is durable (or provably is not).
 pub type Reply = Box<dyn FnOnce(Result<Done>) + Send>;
 
+/// What a look before the decision has found: the answer, if nothing need be written for it, and its row.
+pub type Peeked = Option<(AdmitResult, DecisionRow)>;
+/// Called once, with what was found.
+pub type PeekReply = Box<dyn FnOnce(Result<Peeked>) + Send>;
+
 /// The store's source of time.
 pub type ClockFn = Arc<dyn Fn() -> Millis + Send + Sync>;
 
@@ -45,6 +50,11 @@ pub trait Store: Reads {
     /// Takes the decision on a committed snapshot if it changes nothing; `None` means it must go
     /// through [`Work::Admit`]. The decision row is returned, to be logged without being waited for.
     fn peek(&self, request: &AdmitRequest) -> Result<Option<(AdmitResult, DecisionRow)>>;
+
+    /// As [`Store::peek`], for a store that is better asked about many at once: the answer may come on another thread.
+    fn peek_later(&self, request: Box<AdmitRequest>, reply: PeekReply) {
+        reply(self.peek(&request));
+    }
 
     /// The store's clock.
     fn now(&self) -> Millis;
