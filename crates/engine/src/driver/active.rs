@@ -62,7 +62,8 @@ pub struct Pending {
     pub inbox_consumed: Vec<u64>,
     pub answers: Vec<(Hash16, Option<String>)>,
     pub tickets: Vec<Ticket>,
-    pub effects: BTreeMap<StepKey, semel_store::EffectRow>,
+    /// By the id of the step: a handler that runs again has the same path and another id.
+    pub effects: BTreeMap<Hash16, semel_store::EffectRow>,
     pub labels_changed: bool,
     /// The run had ended and goes on.
     pub reopened: bool,
@@ -253,7 +254,7 @@ impl Active {
 
     fn note(&mut self, event: &Event) {
         if let Some(row) = self.memory.ledger_row(event) {
-            self.pending.effects.insert(row.step.clone(), row);
+            self.pending.effects.insert(row.step_id, row);
         }
         match event {
             Event::LabelsSet { .. } => self.pending.labels_changed = true,

@@ -10,7 +10,7 @@ use semel_core::admission::{Decision, KeyError, PresetName};
 use semel_core::run::{By, Event, Status, VerdictKind, decode_events};
 use semel_core::{Door, FlowRef, RunId, WorkspaceId};
 use semel_engine::{AdmitError, Control, ControlError, Occurrence, PushError};
-use semel_store::{AdmitResult, ClaimQuery, Done, RunCommit, StoreError, SweepRules, Work};
+use semel_store::{AdmitResult, ClaimQuery, Done, EffectState, RunCommit, StoreError, SweepRules, Work};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -606,7 +606,11 @@ impl World {
 
     fn note_effect(&mut self, commit: &RunCommit, event: &Event) {
         let (Event::Intent { step, .. } | Event::Verdict { step, .. }) = event else { return };
-        let Some(row) = commit.effects.iter().find(|row| row.step == *step) else { return };
+        // A handler that ended and was begun again in this commit has two rows; what is new is what was intended.
+        let is_intent = matches!(event, Event::Intent { .. });
+        let mut rows = commit.effects.iter().filter(|row| row.step == *step);
+        let found = rows.clone().find(|row| (row.state == EffectState::Intent) == is_intent).or_else(|| rows.next());
+        let Some(row) = found else { return };
         let told = self.told.entry(row.step_id.hex()).or_default();
         match event {
             Event::Intent { out_key, safe_until, .. } => {
