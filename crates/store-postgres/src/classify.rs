@@ -58,6 +58,9 @@ pub fn described(error: &tokio_postgres::Error) -> String {
 pub const LOST_RACE: &str = "SM001";
 /// The row of this writer does not say what it said last.
 pub const LOST_PLACE: &str = "SM002";
+/// What that means, for whoever has to act.
+const FORGOTTEN: &str = "the database is behind what it has acknowledged: it has failed over to a standby that lacked \
+                         commits, or is a copy from an earlier time";
 
 impl Error {
     /// True when the same work may go well a moment later: nothing was done, and nothing is wrong.
@@ -95,7 +98,7 @@ pub fn classify(error: &Error) -> StoreError {
 fn by_code(code: &str, text: String) -> StoreError {
     match (code, code.get(..2).unwrap_or_default()) {
         ("53100", _) => StoreError::Full(text),
-        (LOST_PLACE, _) => StoreError::Poisoned(text),
+        (LOST_PLACE, _) => StoreError::Poisoned(FORGOTTEN.into()),
         ("25006", _) | (LOST_RACE, _) => StoreError::Busy(text),
         (_, "53" | "57" | "08" | "55" | "40" | "28" | "3D") => StoreError::Busy(text),
         (_, "58" | "XX") => StoreError::Poisoned(text),
@@ -140,6 +143,8 @@ mod tests {
         ] {
             assert_eq!(code_of(code), expected, "{code}");
         }
+        let forgotten = classify(&Error::Server { code: LOST_PLACE.into(), text: "a guard failed".into() });
+        assert!(forgotten.to_string().contains("the database is behind what it has acknowledged"), "{forgotten}");
         assert_eq!(classify(&Error::Lost(String::new())).code(), "store_busy");
         assert_eq!(classify(&Damaged("x".into()).into()).code(), "store_poisoned");
     }

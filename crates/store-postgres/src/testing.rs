@@ -5,8 +5,11 @@
 
 mod kept;
 mod pooler;
+mod proxy;
+mod standby;
 
 pub use pooler::{Pooler, Pooling};
+pub use proxy::{Cut, Proxy};
 
 use crate::address::Address;
 use crate::codec::Statement;
@@ -68,20 +71,29 @@ impl Server {
 
     /// Its files, and no process yet.
     fn make(settings: &[&str]) -> Server {
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let server = Server::empty(programs(), settings);
+        let mut make = server.program("initdb");
+        make.args(["--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=semel", "-D"]);
+        let made = make.arg(server.data()).output().expect("initdb runs");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        server
+    }
+
+    /// A directory and a port for a server that is not there yet.
+    fn empty(programs: PathBuf, settings: Vec<String>) -> Server {
         let directory = tempfile::Builder::new().prefix("semel-pg-").tempdir().expect("a temporary directory");
         let user = other_user(directory.path());
         if let Some((uid, gid)) = user {
             chown(directory.path(), Some(uid), Some(gid)).expect("root may give a directory away");
         }
         let port = free_port();
-        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let programs = programs();
-        let server = Server { directory, programs, user, settings, port, process: None, schemas: AtomicU32::new(0) };
-        let mut make = server.program("initdb");
-        make.args(["--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=semel", "-D"]);
-        let made = make.arg(server.data()).output().expect("initdb runs");
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        server
+        Server { directory, programs, user, settings, port, process: None, schemas: AtomicU32::new(0) }
+    }
+
+    /// Another one with the same programs and settings, in a place of its own.
+    fn beside(&self) -> Server {
+        Server::empty(self.programs.clone(), self.settings.clone())
     }
 
     /// Writes a file that only its user may read.

@@ -4,7 +4,6 @@
 mod differential;
 mod nodes;
 mod pooled;
-mod proxy;
 mod races;
 mod suite;
 mod support;

@@ -1,11 +1,10 @@
 //! Lost answers, servers that stop, databases that forget.
 
-use crate::proxy::{Cut, Proxy};
 use crate::workers::*;
 use semel_core::RunId;
 use semel_store::check::{self, check};
 use semel_store::*;
-use semel_store_postgres::testing::{Server, Stop};
+use semel_store_postgres::testing::{Cut, Proxy, Server, Stop};
 use semel_store_postgres::{OpenError, Options, PostgresStore, SCHEMA_VERSION};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
