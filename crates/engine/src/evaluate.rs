@@ -1,7 +1,8 @@
 //! Evaluating a step: its `runIf`, then what its kind needs. Pure work is done on the spot.
 
 use crate::admit::{Lineage, prepare};
-use crate::api::{AdmitError, Occurrence};
+use crate::api::{AdmitError, FlowLookupError, Occurrence};
+use crate::away;
 use crate::flows::{Flows, LoadedFlow};
 use crate::scope::{ExprScope, Services};
 use semel_core::admission::{MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom};
@@ -238,7 +239,12 @@ impl Evaluator<'_> {
             Some(revision) => self.flows.revision(self.workspace, &target, revision),
             None => self.flows.head(self.workspace, &target),
         };
-        let flow = found.map_err(|e| Failure::new("flow_unknown", e.to_string()))?;
+        let flow = found.map_err(|error| {
+            if let FlowLookupError::Store(error) = &error {
+                away::note(error);
+            }
+            Failure::new("flow_unknown", error.to_string())
+        })?;
         let inputs = self.json(&spec.inputs)?;
         // The child's own store form keeps holes; what the caller of an API sends cannot have any.
         let plain = inputs.to_plain_json().ok_or_else(|| {

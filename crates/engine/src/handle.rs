@@ -2,6 +2,7 @@
 
 use crate::admit::{admission, is_checked, prepare, sketch};
 use crate::api::*;
+use crate::away;
 use crate::driver::{Born, Driver, Happened};
 use crate::flows::{Flows, LoadedFlow};
 use crate::memory::Memory;
@@ -260,7 +261,8 @@ impl Engine {
                 None => looked = true,
             }
         }
-        let request = AdmitRequest { tick, ..prepare(&self.services, occurrence, sketch, None, now)? };
+        let request =
+            AdmitRequest { tick, ..away::noticed(|| prepare(&self.services, occurrence, sketch, None, now))?? };
         if request.key.is_some()
             && !looked
             && let Some((result, row)) = self.peek(&request).await?

@@ -6,6 +6,7 @@
 
 mod admit;
 pub mod api;
+mod away;
 mod background;
 pub mod driver;
 mod elsewhere;

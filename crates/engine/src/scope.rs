@@ -1,5 +1,6 @@
 //! What an expression can see.
 
+use crate::away;
 use crate::flows::LoadedFlow;
 use crate::memory::Memory;
 use crate::ports::Entropy;
@@ -198,7 +199,10 @@ impl Scope for ExprScope<'_> {
 
     fn kv(&self, key: &str, namespace: Option<&str>, error_on_missing: bool) -> Result<Value, String> {
         let namespace = namespace.unwrap_or(&self.flow.flow_ref.namespace);
-        let row = self.services.store.kv(self.workspace, namespace, key).map_err(|e| e.to_string())?;
+        let row = self.services.store.kv(self.workspace, namespace, key).map_err(|error| {
+            away::note(&error);
+            error.to_string()
+        })?;
         match row.filter(|row| row.expires_at.is_none_or(|at| self.now < at)) {
             Some(row) => Ok(Value::from_json(&row.value)),
             None if error_on_missing => Err(format!("The key '{key}' does not exist in the namespace '{namespace}'.")),

@@ -7,6 +7,7 @@
 //! environment (base64) is read once at start, version 0; it is the operator's, and so the workspace `main`'s alone.
 
 use crate::api::SecretError;
+use crate::away;
 use crate::ports::Entropy;
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
@@ -80,7 +81,10 @@ impl Secrets {
                 Ok(SecretRef { name: name.to_uppercase(), version: 0 })
             }
             Ok(None) => Err(format!("Cannot find secret for key '{name}'; store it with `semel secret set {name}`")),
-            Err(error) => Err(error.to_string()),
+            Err(error) => {
+                away::note(&error);
+                Err(error.to_string())
+            }
         }
     }
 
@@ -98,7 +102,10 @@ impl Secrets {
                 .cloned()
                 .ok_or_else(|| format!("secret `{name}` is no longer in the environment")),
             Part::Secret(SecretRef { name, version }) => {
-                let row = self.store.secret(workspace, name, Some(*version)).map_err(|e| e.to_string())?;
+                let row = self.store.secret(workspace, name, Some(*version)).map_err(|error| {
+                    away::note(&error);
+                    error.to_string()
+                })?;
                 let row = row.ok_or_else(|| format!("secret `{name}` has no version {version}"))?;
                 self.decrypt(&row).map_err(|e| e.to_string())
             }

@@ -1,12 +1,13 @@
 //! One run in memory: its folded state, its values, and what waits to be written.
 
 use super::{Born, FUSE_BYTES_MAX, FUSE_EVENTS_MAX, Ticket, weight};
+use crate::api::FlowLookupError;
 use crate::flows::{Flows, LoadedFlow};
 use crate::masking::Mask;
 use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
 use semel_core::run::{
-    By, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work, decode_events,
+    Action, By, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work, decode_events,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
@@ -104,15 +105,24 @@ pub struct Active {
     /// Rows of timers that the state no longer has.
     pub stale_timers: Vec<u64>,
     pub events_since_snapshot: usize,
+    /// What needs a read that the store has refused for now.
+    pub later: Vec<Action>,
+}
+
+/// A store that is away for now is not a flow that cannot be read.
+fn cannot_load(run: RunId, error: FlowLookupError) -> StoreError {
+    match error {
+        FlowLookupError::Store(error @ (StoreError::Busy(_) | StoreError::Full(_))) => error,
+        error => StoreError::Bug(format!("run {run} pins a flow that does not load: {error}")),
+    }
 }
 
 impl Active {
     /// A run as its admission left it.
     pub fn born(flows: &Flows, born: Born) -> Result<Active, StoreError> {
         let Born { row, inputs, trigger, labels } = born;
-        let flow = flows
-            .revision(&row.workspace, &row.flow, row.revision)
-            .map_err(|e| StoreError::Bug(format!("run {} pins a flow that does not load: {e}", row.id)))?;
+        let flow =
+            flows.revision(&row.workspace, &row.flow, row.revision).map_err(|error| cannot_load(row.id, error))?;
         let memory = Memory {
             inputs: semel_expr::Value::from_stored(&inputs),
             trigger: trigger_value(&trigger),
@@ -156,6 +166,7 @@ impl Active {
             timers_queued: BTreeSet::new(),
             stale_timers: Vec::new(),
             events_since_snapshot,
+            later: Vec::new(),
         }
     }
 }
@@ -179,9 +190,7 @@ impl Active {
             return Ok(Loaded::Elsewhere);
         }
         let row = loaded.row;
-        let flow = flows
-            .revision(workspace, &row.flow, row.revision)
-            .map_err(|e| StoreError::Bug(format!("run {run} pins a flow that does not load: {e}")))?;
+        let flow = flows.revision(workspace, &row.flow, row.revision).map_err(|error| cannot_load(run, error))?;
         let snapshot: Option<(u64, RunState)> = loaded
             .snapshot
             .filter(|s| s.format == SNAPSHOT_VERSION && s.version <= row.version)

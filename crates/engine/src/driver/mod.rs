@@ -19,6 +19,7 @@ mod outcome;
 mod settle;
 
 use crate::api::{Control, ControlError, RunChange};
+use crate::away;
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::scope::{ExprScope, RunScope, Services};
@@ -60,6 +61,8 @@ pub enum Happened {
     },
     /// Somebody else took the run over.
     Fenced(RunId),
+    /// What this run could not read may be readable again.
+    Later(RunId),
     Timer {
         workspace: WorkspaceId,
         run: RunId,
@@ -252,6 +255,7 @@ impl Driver {
             Happened::Fenced(run) => self.fenced(run),
             Happened::Timer { workspace, run, timer } => self.timer(&workspace, run, timer, now),
             Happened::Committed { workspace, run, no, answer } => self.committed(&workspace, run, no, answer, now),
+            Happened::Later(run) => self.later(run, now),
             Happened::Performed { run, step, send, outcome } => self.performed(run, step, send, outcome, now),
             Happened::Control { workspace, run, control, by, ticket } => {
                 self.control(&workspace, run, control, by, ticket, now)
@@ -269,13 +273,14 @@ impl Driver {
             // Somebody was faster (a recovery, a person): what is in memory knows more.
             return self.wake(&born.row.workspace, run, now);
         }
+        let workspace = born.row.workspace.clone();
         match Active::born(&self.flows, born) {
             Ok(active) => {
                 self.runs.insert(run, active);
                 self.push(run, Queued::new(Input::Start));
                 self.advance(run, now);
             }
-            Err(error) => self.trouble(run, error),
+            Err(error) => self.trouble_with(run, error, Happened::Wake { workspace, run }),
         }
     }
 
@@ -508,7 +513,8 @@ impl Driver {
             Action::Evaluate(_) | Action::EvaluateOutputs if self.stopping => {}
             Action::Evaluate(step) => {
                 let mut found = Found::default();
-                let result = self.evaluator(active, Some(&step), now).step(&step, &mut found);
+                let result = away::noticed(|| self.evaluator(active, Some(&step), now).step(&step, &mut found));
+                let Ok(result) = result else { return self.act_later(active, Action::Evaluate(step)) };
                 active.logs_ready.insert(step.clone(), found.logs);
                 if let Some(op) = found.op {
                     active.ops_ready.insert(step.clone(), op);
@@ -516,7 +522,8 @@ impl Driver {
                 active.queue.push_front(Queued::new(Input::Evaluated { step, result }));
             }
             Action::EvaluateOutputs => {
-                let result = self.evaluator(active, None, now).outputs();
+                let result = away::noticed(|| self.evaluator(active, None, now).outputs());
+                let Ok(result) = result else { return self.act_later(active, Action::EvaluateOutputs) };
                 active.queue.push_front(Queued::new(Input::OutputsEvaluated(result)));
             }
             Action::Perform { step, send } if planted!(SentBeforeIntent) => self.perform(active, step, send, now),
@@ -525,7 +532,9 @@ impl Driver {
                 if !active.ops_ready.contains_key(&step) {
                     let mut found = Found::default();
                     // Only after a crash: the op was decided but never carried out.
-                    if let Err(failure) = self.evaluator(active, Some(&step), now).step(&step, &mut found) {
+                    let result = away::noticed(|| self.evaluator(active, Some(&step), now).step(&step, &mut found));
+                    let Ok(result) = result else { return self.act_later(active, Action::Op(step)) };
+                    if let Err(failure) = result {
                         tracing::warn!(run = %active.run, step = %step, code = failure.code, "an op no longer evaluates");
                     }
                     if let Some(op) = found.op {
@@ -537,6 +546,28 @@ impl Driver {
             Action::CancelChild { run, by } => active.pending.cancels.push((run, by)),
             Action::EnterLane => active.pending.enter_lane = true,
         }
+    }
+
+    /// The store could not be read for now: the same is to be done again, and nothing is written down.
+    pub(super) fn act_later(&mut self, active: &mut Active, action: Action) {
+        if active.later.is_empty() {
+            self.out.push(Out::Again(Happened::Later(active.run)));
+        }
+        active.later.push(action);
+    }
+
+    /// Does what could not be done for now. A run that was dropped meanwhile is asked for all of it when it is loaded.
+    fn later(&mut self, run: RunId, now: Millis) {
+        let Some(mut active) = self.runs.remove(&run) else { return };
+        for action in std::mem::take(&mut active.later) {
+            match action {
+                // Its intent is durable already.
+                Action::Perform { step, send } => self.perform(&mut active, step, send, now),
+                action => self.act(&mut active, action, now),
+            }
+        }
+        self.runs.insert(run, active);
+        self.advance(run, now);
     }
 
     fn evaluator<'a>(&'a self, active: &'a Active, step: Option<&'a StepKey>, now: Millis) -> Evaluator<'a> {

@@ -3,6 +3,7 @@
 use super::active::{Active, Loaded, Queued};
 use super::{Driver, Out};
 use crate::api::{ControlError, RunChange};
+use crate::away;
 use crate::masking::Mask;
 use semel_core::planted;
 use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work};
@@ -175,11 +176,12 @@ impl Driver {
         let Some(row) = active.memory.effects.get(&step) else { return };
         let stored = active.memory.requests.get(&step).cloned().unwrap_or(Json::Null);
         let masks: RefCell<Vec<Mask>> = RefCell::default();
-        let filled = Value::from_stored(&stored).fill(&|part: &Part| {
+        let fill = |part: &Part| {
             let text = self.services.secrets.reveal(&active.workspace, part)?;
             masks.borrow_mut().push((part.clone(), text.clone()));
             Ok(text)
-        });
+        };
+        let filled = away::noticed(|| Value::from_stored(&stored).fill(&fill));
         let timeout_ms = match active.state.steps.get(&step).map(|s| &s.work) {
             Some(Work::Sending(sending)) => sending.timeout_ms.max(1) as u64,
             _ => return,
@@ -192,11 +194,12 @@ impl Driver {
             return active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
         }
         match filled {
-            Err(message) => {
+            Err(_) => self.act_later(active, Action::Perform { step, send }),
+            Ok(Err(message)) => {
                 let outcome = Performed::FailedClean { failure: Failure::new("secret_unavailable", message) };
                 active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
             }
-            Ok(config) => {
+            Ok(Ok(config)) => {
                 let sends_key = semel_tasks::sends_idempotency_key(&task.type_name, &config);
                 let request = Request {
                     step_id: row.step_id.hex(),

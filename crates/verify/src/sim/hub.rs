@@ -202,13 +202,13 @@ pass_on! {
     read decisions(workspace: &WorkspaceId, query: &DecisionQuery) -> Vec<DecisionRow>;
     read claims(workspace: &WorkspaceId, query: &ClaimQuery) -> Vec<semel_core::admission::Claim>;
     read claim(workspace: &WorkspaceId, hash: Hash16) -> Option<semel_core::admission::Claim>;
-    read flow(workspace: &WorkspaceId, flow: &FlowRef, revision: Option<u32>) -> Option<FlowRow>;
+    busy_read flow(workspace: &WorkspaceId, flow: &FlowRef, revision: Option<u32>) -> Option<FlowRow>;
     read flow_revisions(workspace: &WorkspaceId, flow: &FlowRef) -> Vec<FlowRow>;
     read flows(workspace: &WorkspaceId, after: Option<&FlowRef>, limit: u32) -> Vec<FlowRow>;
     read flows_named(workspace: &WorkspaceId, id: &str) -> Vec<FlowRow>;
-    read kv(workspace: &WorkspaceId, namespace: &str, key: &str) -> Option<KvRow>;
+    busy_read kv(workspace: &WorkspaceId, namespace: &str, key: &str) -> Option<KvRow>;
     read kv_list(workspace: &WorkspaceId, namespace: &str, after: Option<&str>, limit: u32) -> Vec<KvRow>;
-    read secret(workspace: &WorkspaceId, name: &str, version: Option<u64>) -> Option<SecretRow>;
+    busy_read secret(workspace: &WorkspaceId, name: &str, version: Option<u64>) -> Option<SecretRow>;
     read secrets(workspace: &WorkspaceId) -> Vec<SecretRow>;
     read token(id: &str) -> Option<TokenRow>;
     read tokens(workspace: &WorkspaceId) -> Vec<TokenRow>;
