@@ -9,7 +9,7 @@ use crate::audit::Snapshot;
 use crate::classify::{Error, classify};
 use crate::codec::{Columns, Statement, Val};
 use crate::dump::ask;
-use crate::open::{self, Begin, OpenError, SCHEMA_VERSION};
+use crate::open::{self, Begin, OpenError};
 use crate::session::{Call, Session, Sockets};
 use crate::shared::CLOCK;
 use semel_core::{Millis, WorkspaceId};
@@ -28,8 +28,8 @@ impl Inspection {
     pub fn open(address: &str) -> std::result::Result<Inspection, OpenError> {
         let inspection = Inspection::of_any_version(address)?;
         match inspection.number("SELECT coalesce(max(version), 0) FROM migrations")? {
-            found if found > SCHEMA_VERSION => Err(OpenError::Newer { found }),
-            found if found < SCHEMA_VERSION => Err(OpenError::Older { found }),
+            found if found > open::version_known() => Err(OpenError::Newer { found }),
+            found if found < open::version_known() => Err(OpenError::Older { found }),
             _ => Ok(inspection),
         }
     }

@@ -13,6 +13,8 @@ use uuid::Uuid;
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
 /// The version that this binary knows.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
+/// What the next build may bring, for tests of upgrades: only builds with failpoints have it, and only when asked.
+const NEXT_MIGRATION: &str = "ALTER TABLE runs ADD COLUMN of_the_next_build bigint DEFAULT 0";
 const SERVER_VERSION_MIN: i64 = 130_000;
 /// A process that was not seen for this long is not there any more.
 const NODE_KEPT_MS: i64 = 7 * 86_400_000;
@@ -20,6 +22,16 @@ const NODE_KEPT_MS: i64 = 7 * 86_400_000;
 const ANSWER_KEPT_MS: i64 = 3_600_000;
 /// Which of the answers tells the number of the node.
 const ENTERED: usize = 5;
+
+fn migrations() -> impl Iterator<Item = &'static str> {
+    let next = failpoint::number("SEMEL_FAILPOINT_NEXT_SCHEMA").map(|_| NEXT_MIGRATION);
+    MIGRATIONS.iter().copied().chain(next)
+}
+
+/// The version that this process brings a schema to.
+pub fn version_known() -> i64 {
+    migrations().count() as i64
+}
 
 pub struct Options {
     /// `None`: the database's own, for everything but tests.
@@ -191,11 +203,11 @@ fn migrate_inside(session: &Session, schema: &str) -> Result<(), OpenError> {
     tell(session, format!("SET LOCAL search_path = \"{schema}\""))?;
     tell(session, "CREATE TABLE IF NOT EXISTS migrations (version bigint PRIMARY KEY, at timestamptz DEFAULT now())")?;
     let found = ask_number(session, "SELECT coalesce(max(version), 0) FROM migrations")?;
-    if found > SCHEMA_VERSION {
+    if found > version_known() {
         return Err(OpenError::Newer { found });
     }
-    for (version, script) in (1_i64..).zip(MIGRATIONS).skip(usize::try_from(found).unwrap_or(0)) {
-        tell(session, *script)?;
+    for (version, script) in (1_i64..).zip(migrations()).skip(usize::try_from(found).unwrap_or(0)) {
+        tell(session, script)?;
         tell(session, format!("INSERT INTO migrations (version) VALUES ({version})"))?;
         failpoint::hit("migration.script");
     }

@@ -18,6 +18,8 @@
 //! | `effect.answered` | the far side has answered, nothing is written down |
 //! | `migration.script`, `migration.committed` | after each script inside the transaction; after the transaction |
 //! | `checkpoint.begun`, `checkpoint.copied` | around the copy of the log into the database |
+//!
+//! `SEMEL_FAILPOINT_NEXT_SCHEMA=1` gives such a build a migration that no other has, for tests of upgrades.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("failpoints are for tests: a release build must not have them");
