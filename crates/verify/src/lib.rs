@@ -3,4 +3,6 @@
 pub mod disk;
 pub mod fuzz;
 pub mod kill;
+pub mod linear;
+pub mod nodes;
 pub mod sim;

@@ -149,7 +149,7 @@ fn runs(evidence: &Evidence, found: &mut Vec<Violation>) {
 }
 
 fn settled(run: &Run, found: &mut Vec<Violation>) {
-    let about = || format!("{} of {} is {}", run.id, run.flow, run.status);
+    let about = || format!("{} of {} is {} {}", run.id, run.flow, run.status, run.error);
     if !["completed", "failed", "cancelled", "held"].contains(&run.status.as_str()) {
         found.push(violation(Kind::NotSettled, about()));
     } else if !flows::named(&run.flow).is_some_and(|flow| flow.ends.contains(&run.status.as_str())) {

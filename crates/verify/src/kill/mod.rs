@@ -7,10 +7,13 @@
 //! | the sender | hands out event keys, sends twins, resends on doubt, writes down each promise it got | [`sender`] |
 //! | the person | decides some of the doubts, by what the ledger shows (a task, not a process) | [`person`] |
 //!
+//! The same company judges several nodes on one database: [`crate::nodes`].
+//!
 //! At the end the two records and what the server says are compared by [`check::violations`], a pure function that is
 //! shown, for each kind of violation, to find it. The server's word alone proves nothing; the records do.
 
 pub mod check;
+pub mod company;
 pub mod flows;
 pub mod ledger;
 pub mod nemesis;

@@ -8,6 +8,7 @@
 //! | the name of a failpoint | it aborts there by itself (only with a binary that has failpoints) |
 
 use super::check::{self, Evidence, Kind, violation};
+use super::company::{Company, LOOK_AGAIN, Owned, START_MAX, end_sender, reserve, settle, signal};
 use super::flows;
 use super::observe::Api;
 use super::person::Person;
@@ -18,8 +19,6 @@ use rand::{RngExt, SeedableRng};
 use semel_store::check::Options;
 use semel_store_sqlite::Inspection;
 use std::fs::File;
-use std::io::Write;
-use std::net::{TcpListener, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -29,13 +28,8 @@ use std::time::{Duration, Instant};
 const SIGABRT: i32 = 6;
 /// Looks at the file in the course of a loop; one takes the longer the more there is in it.
 const CHECKS: u32 = 5;
-/// A start that takes longer has failed.
-const START_MAX: Duration = Duration::from_secs(30);
-const SETTLE_MAX: Duration = Duration::from_secs(60);
-const SENDER_END_MAX: Duration = Duration::from_secs(100);
 /// A failpoint life that has not died by then is killed.
 const FAILPOINT_MAX: Duration = Duration::from_millis(1_500);
-const LOOK_AGAIN: Duration = Duration::from_millis(3);
 /// Small, so that checkpoints happen in short lives.
 const CHECKPOINT_PAGES: &str = "60";
 
@@ -129,19 +123,9 @@ fn deaths(plan: &Plan, chance: &mut StdRng) -> Vec<Death> {
     deaths
 }
 
-/// A child that never outlives this value.
-struct Owned(Child);
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // Both fail only when it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 struct Loop {
     plan: Plan,
+    company: Company,
     address: String,
     report: Report,
 }
@@ -150,11 +134,12 @@ struct Loop {
 pub async fn run(plan: Plan) -> Result<Report, String> {
     let began = Instant::now();
     let mut chance = StdRng::seed_from_u64(plan.seed);
-    let (ledger, ledger_url) = start_ledger(&plan)?;
+    let company = Company { program: plan.company.clone(), directory: plan.directory.clone() };
+    let (ledger, ledger_url) = company.start_ledger()?;
     let (_reserved, address) = reserve(&mut chance).ok_or("no free port")?;
     let deaths = deaths(&plan, &mut chance);
     let report = Report { seed: plan.seed, ..Report::default() };
-    let mut this = Loop { plan, address, report };
+    let mut this = Loop { plan, company, address, report };
     let mut sender = None;
     let person = Arc::new(tokio::sync::Mutex::new(this.person()?));
     let on_call = tokio::spawn(Person::on_call(person.clone()));
@@ -162,7 +147,7 @@ pub async fn run(plan: Plan) -> Result<Report, String> {
         // The sender begins as soon as there are flows to send to.
         if sender.is_none() && !death.name().starts_with("migration.") {
             this.push_flows(&ledger_url).await?;
-            sender = Some(this.start_sender()?);
+            sender = Some(this.company.start_sender(&[this.url()], this.plan.seed)?);
         }
         this.live(&death);
         if sender.is_some() && this.report.kills().is_multiple_of((this.plan.kills / CHECKS).max(1)) {
@@ -181,42 +166,6 @@ pub async fn run(plan: Plan) -> Result<Report, String> {
     Ok(this.report)
 }
 
-/// One address for all lives, as a sender knows it: below the range that the system gives out by itself, and kept from
-/// other loops on this machine, while the server is down, by a socket of another kind on the same number.
-fn reserve(chance: &mut StdRng) -> Option<(UdpSocket, String)> {
-    (0..200).find_map(|_| {
-        let address = format!("127.0.0.1:{}", chance.random_range(20_000..32_000_u16));
-        let reserved = UdpSocket::bind(&address).ok()?;
-        TcpListener::bind(&address).ok()?;
-        Some((reserved, address))
-    })
-}
-
-fn start_ledger(plan: &Plan) -> Result<(Owned, String), String> {
-    let (file, port_file) = (plan.directory.join("ledger.jsonl"), plan.directory.join("ledger.address"));
-    let mut command = Command::new(&plan.company);
-    command.arg("ledger").arg(&file).arg(&port_file).stdin(Stdio::null());
-    let child = Owned(command.spawn().map_err(|error| format!("{}: {error}", plan.company.display()))?);
-    let address = wait_for_file(&port_file, START_MAX).ok_or("the ledger does not start")?;
-    Ok((child, format!("http://{}", address.trim())))
-}
-
-fn wait_for_file(path: &Path, limit: Duration) -> Option<String> {
-    let began = Instant::now();
-    while began.elapsed() < limit {
-        if let Some(text) = std::fs::read_to_string(path).ok().filter(|text| !text.is_empty()) {
-            return Some(text);
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
-    None
-}
-
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("/bin/kill").args([&format!("-{name}"), &child.id().to_string()]).status();
-    assert!(sent.is_ok_and(|status| status.success()), "/bin/kill -{name} {}", child.id());
-}
-
 /// What became of a process that was waited for.
 enum Reached {
     Ready,
@@ -226,8 +175,15 @@ enum Reached {
 
 impl Loop {
     fn person(&self) -> Result<Person, String> {
-        let api = Api::new(&format!("http://{}", self.address)).map_err(|error| error.to_string())?;
-        Ok(Person::new(api, self.path("ledger.jsonl")))
+        Ok(Person::new(self.api()?, self.company.ledger_file()))
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn api(&self) -> Result<Api, String> {
+        Api::new(&self.url()).map_err(|error| error.to_string())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -268,7 +224,7 @@ impl Loop {
                 return Reached::Ended(status);
             }
             if std::fs::read_to_string(&port_file).is_ok_and(|text| !text.is_empty()) {
-                self.report.slowest_start = self.report.slowest_start.max(began.elapsed());
+                self.report.started_within(began.elapsed());
                 return Reached::Ready;
             }
             std::thread::sleep(LOOK_AGAIN);
@@ -366,19 +322,12 @@ impl Loop {
         if !matches!(self.wait_ready(&mut child.0, START_MAX), Reached::Ready) {
             return Err("the server does not start".to_owned());
         }
-        let api = Api::new(&format!("http://{}", self.address)).map_err(|error| error.to_string())?;
+        let api = self.api()?;
         for source in flows::sources(ledger) {
             api.push(&source).await?;
         }
         // Its end is a kill like the others: a push that was answered is kept.
         Ok(())
-    }
-
-    fn start_sender(&self) -> Result<Owned, String> {
-        let mut command = Command::new(&self.plan.company);
-        command.arg("sender").arg(format!("http://{}", self.address)).arg(self.path("sender.jsonl"));
-        command.arg(self.plan.seed.to_string()).stdin(Stdio::piped());
-        command.spawn().map(Owned).map_err(|error| error.to_string())
     }
 
     async fn settle_and_judge(&mut self, mut sender: Owned, person: &mut Person, ledger: &str) -> Result<(), String> {
@@ -390,10 +339,10 @@ impl Loop {
                 return Ok(());
             }
         }
-        let api = Api::new(&format!("http://{}", self.address)).map_err(|error| error.to_string())?;
+        let api = self.api()?;
         end_sender(&mut sender, person).await?;
         api.push(&flows::tick(ledger, true)).await?;
-        self.settle(&api, person).await?;
+        settle(&api, person).await?;
         let world = api.world().await.map_err(|error| format!("the last reading failed: {error}"))?;
         self.semel_check("beside the running server");
         signal(&server.0, "TERM");
@@ -401,26 +350,12 @@ impl Loop {
         if !status.success() {
             self.failed(format!("the last stop failed ({status})"));
         }
-        let calls = records::read(&self.path("ledger.jsonl")).map_err(|error| format!("the ledger: {error}"))?;
-        let notes = records::read(&self.path("sender.jsonl")).map_err(|error| format!("the sender: {error}"))?;
+        let calls = records::read(&self.company.ledger_file()).map_err(|error| format!("the ledger: {error}"))?;
+        let notes = records::read(&self.company.sender_file()).map_err(|error| format!("the sender: {error}"))?;
         self.report.count(&calls, &notes, &world);
         let found = check::violations(&Evidence { calls: &calls, notes: &notes, world: &world });
         self.report.violations.extend(found);
         self.semel_check("at the end");
-        Ok(())
-    }
-
-    /// Waits until nothing moves any more; what still does is left to the judgement.
-    async fn settle(&self, api: &Api, person: &mut Person) -> Result<(), String> {
-        let began = Instant::now();
-        while began.elapsed() < SETTLE_MAX {
-            let undecided = person.look().await?;
-            let open = api.runs("?status=queued,running,waiting").await.map_err(|error| error.to_string())?;
-            if open.is_empty() && undecided == 0 {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
         Ok(())
     }
 
@@ -453,24 +388,6 @@ impl Loop {
                 self.report.checks += 1;
             }
             Err(error) => self.report.violations.push(about(error)),
-        }
-    }
-}
-
-async fn end_sender(sender: &mut Owned, person: &mut Person) -> Result<(), String> {
-    if let Some(mut stdin) = sender.0.stdin.take() {
-        stdin.write_all(b"drain\n").map_err(|error| format!("the sender is gone: {error}"))?;
-    }
-    let began = Instant::now();
-    loop {
-        match sender.0.try_wait().map_err(|error| error.to_string())? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(format!("the sender failed: {status}")),
-            None if began.elapsed() > SENDER_END_MAX => return Err("the sender does not end".to_owned()),
-            None => {
-                person.look().await?;
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
         }
     }
 }

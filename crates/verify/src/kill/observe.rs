@@ -1,9 +1,11 @@
 //! What the server says at the end, read over its API.
 
 use futures_util::StreamExt;
-use reqwest::Client;
+use reqwest::{Client, RequestBuilder};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Reads in flight at once.
@@ -19,6 +21,8 @@ pub struct Run {
     pub is_child: bool,
     pub generation: u64,
     pub open_doubts: u64,
+    /// Code and message of a run that failed.
+    pub error: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,10 +56,12 @@ pub struct World {
     pub claims: Vec<Claim>,
 }
 
+/// A caller of one server, or of any of several: after an error it asks the next one.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
-    pub url: String,
+    urls: Vec<String>,
+    turn: Arc<AtomicUsize>,
 }
 
 fn text(json: &Json) -> String {
@@ -69,21 +75,36 @@ fn flow_name(json: &Json) -> String {
 
 impl Api {
     pub fn new(url: &str) -> Result<Api, reqwest::Error> {
-        let client = Client::builder().no_proxy().timeout(Duration::from_secs(30)).build()?;
-        Ok(Api { client, url: url.to_owned() })
+        Api::of_any(&[url.to_owned()], Duration::from_secs(30))
+    }
+
+    pub fn of_any(urls: &[String], patience: Duration) -> Result<Api, reqwest::Error> {
+        let client = Client::builder().no_proxy().timeout(patience).build()?;
+        Ok(Api { client, urls: urls.to_owned(), turn: Arc::default() })
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.urls[self.turn.load(Ordering::Relaxed) % self.urls.len()])
+    }
+
+    async fn answer(&self, request: RequestBuilder) -> Result<Json, reqwest::Error> {
+        let answer = async { request.send().await?.error_for_status()?.json().await }.await;
+        if answer.is_err() {
+            self.turn.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
     }
 
     pub async fn get(&self, path: &str) -> Result<Json, reqwest::Error> {
-        self.client.get(format!("{}{path}", self.url)).send().await?.error_for_status()?.json().await
+        self.answer(self.client.get(self.url(path))).await
     }
 
     pub async fn post(&self, path: &str, body: &Json) -> Result<Json, reqwest::Error> {
-        let request = self.client.post(format!("{}{path}", self.url)).json(body);
-        request.send().await?.error_for_status()?.json().await
+        self.answer(self.client.post(self.url(path)).json(body)).await
     }
 
     pub async fn push(&self, source: &str) -> Result<(), String> {
-        let request = self.client.put(format!("{}/v1/workflows", self.url)).header("content-type", "application/yaml");
+        let request = self.client.put(self.url("/v1/workflows")).header("content-type", "application/yaml");
         let answer = request.body(source.to_owned()).send().await.map_err(|error| error.to_string())?;
         let (status, body) = (answer.status(), answer.text().await.unwrap_or_default());
         if status.is_success() { Ok(()) } else { Err(format!("{status}: {body}\n{source}")) }
@@ -115,6 +136,7 @@ impl Api {
             is_child: !row["parent_run_id"].is_null(),
             generation: row["generation"].as_u64().unwrap_or(0),
             open_doubts: row["open_doubts"].as_u64().unwrap_or(0),
+            error: if row["error"].is_null() { String::new() } else { row["error"].to_string() },
         };
         Ok(rows.iter().map(run).collect())
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub seed: u64,
-    /// Deaths by how they came: `random`, `starting`, `stopped`, or the name of a failpoint.
+    /// Deaths by how they came: `random`, `starting`, …, or the name of a failpoint.
     pub kills: BTreeMap<String, u32>,
     /// Failpoint lives that did not reach their point and were killed instead.
     pub missed: u32,
@@ -27,7 +27,7 @@ pub struct Report {
     /// Repeated calls per receiver, beyond the first of each effect.
     pub again: BTreeMap<Receiver, usize>,
     pub verdicts: usize,
-    /// Looks of the store's own checker at the file.
+    /// Looks of the store's own checker.
     pub checks: usize,
     pub slowest_start: Duration,
     pub took: Duration,
@@ -37,6 +37,23 @@ pub struct Report {
 impl Report {
     pub fn kills(&self) -> u32 {
         self.kills.values().sum()
+    }
+
+    pub fn started_within(&mut self, span: Duration) {
+        self.slowest_start = self.slowest_start.max(span);
+    }
+
+    /// Adds what another one has counted while a loop went on.
+    pub fn absorb(&mut self, other: Report) {
+        self.seed = other.seed;
+        for (how, count) in other.kills {
+            *self.kills.entry(how).or_default() += count;
+        }
+        self.missed += other.missed;
+        self.pauses += other.pauses;
+        self.checks += other.checks;
+        self.started_within(other.slowest_start);
+        self.violations.extend(other.violations);
     }
 
     pub fn count(&mut self, calls: &[Call], notes: &[Note], world: &World) {
@@ -86,7 +103,7 @@ impl fmt::Display for Report {
             "events {} offered, {} owed, {} promises, {} attempts",
             self.offered, self.obligations, self.promises, self.attempts
         )?;
-        writeln!(f, "runs {:?}, {} verdicts given, file checked {} times", self.runs, self.verdicts, self.checks)?;
+        writeln!(f, "runs {:?}, {} verdicts given, store checked {} times", self.runs, self.verdicts, self.checks)?;
         writeln!(f, "effects {}, calls {}, sent again {:?}", self.effects, self.calls, self.again)?;
         for violation in &self.violations {
             writeln!(f, "VIOLATION {:?}: {}", violation.kind, violation.about)?;

@@ -1,5 +1,6 @@
 //! The sender: a provider of events as providers are. It sends twins at the same time, sends again when it got no
 //! answer, sends old events again, now and then with another payload, and writes down every promise it was given.
+//! Where there are several servers each attempt goes to any of them, as through a load balancer.
 //!
 //! It runs until its stdin says `drain`; then it begins nothing new and keeps on until everything it began is taken.
 
@@ -21,6 +22,8 @@ const PAUSE_MS_MAX: u64 = 120;
 /// How long an event is offered after everything is well again.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Whoever can go to another server does not wait long for one.
+const PATIENCE_OF_MANY: Duration = Duration::from_secs(3);
 
 #[derive(Clone)]
 struct Event {
@@ -31,7 +34,7 @@ struct Event {
 
 struct Sender {
     client: Client,
-    server: String,
+    servers: Vec<String>,
     log: AppendLog,
     attempts: AtomicU64,
     numbers: AtomicU64,
@@ -56,11 +59,12 @@ enum Delivered {
 }
 
 /// Sends until told to drain. Returns when every event that was begun is taken or given up.
-pub async fn run(server: String, log: AppendLog, seed: u64) -> io::Result<()> {
-    let client = Client::builder().no_proxy().timeout(PATIENCE).build().map_err(io::Error::other)?;
+pub async fn run(servers: Vec<String>, log: AppendLog, seed: u64) -> io::Result<()> {
+    let patience = if servers.len() > 1 { PATIENCE_OF_MANY } else { PATIENCE };
+    let client = Client::builder().no_proxy().timeout(patience).build().map_err(io::Error::other)?;
     let sender = Arc::new(Sender {
         client,
-        server,
+        servers,
         log,
         attempts: AtomicU64::new(0),
         numbers: AtomicU64::new(0),
@@ -138,7 +142,7 @@ impl Sender {
     }
 
     fn request(&self, event: &Event, amount: u32) -> RequestBuilder {
-        let Sender { client, server, .. } = self;
+        let (client, server) = (&self.client, &self.servers[rand::rng().random_range(0..self.servers.len())]);
         if event.flow.id == "hook" {
             let url = format!("{server}/v1/webhooks/{NAMESPACE}/hook/{HOOK_KEY}");
             return client.post(url).json(&json!({"id": event.name, "amount": amount}));

@@ -285,14 +285,15 @@ const TEST_FEATURES: &[(&str, &[&str])] = &[
 ];
 /// It only starts a server. Dependencies of tests are in no build that is shipped, so they may ask for it.
 const TESTS_ASK_FOR: &str = "testing";
-/// The proof runs the engine by hand. It only shows what is there, so builds that share it may have it.
-const PROOF_ASKS_FOR: &str = "sim";
+/// The proof runs the engine by hand and starts databases. These only show what is there and start a server, so builds
+/// that share them may have them.
+const PROOF_ASKS_FOR: &[&str] = &["sim", "testing"];
 
 fn test_feature_findings(packages: &[Package]) -> Vec<String> {
     let mut findings = Vec::new();
     for package in packages {
         for (feature, owners) in TEST_FEATURES {
-            if package.name == PROOF && *feature == PROOF_ASKS_FOR {
+            if package.name == PROOF && PROOF_ASKS_FOR.contains(feature) {
                 continue;
             }
             let by_tests = package.test_features.iter().filter(|_| *feature != TESTS_ASK_FOR);
