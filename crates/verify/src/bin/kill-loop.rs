@@ -161,7 +161,6 @@ async fn linear(words: &[&str]) -> Result<bool, String> {
         seed: options.number("--seed", 1)?,
         binary: options.binary()?,
         directory: options.directory.clone(),
-        lying: None,
     })
     .await?;
     println!("{report}");

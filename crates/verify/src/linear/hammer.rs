@@ -52,9 +52,6 @@ pub struct Plan {
     pub seed: u64,
     pub binary: PathBuf,
     pub directory: PathBuf,
-    /// The control, which must be found out: a binary with failpoints for the first node, that answers once before the
-    /// admission is durable.
-    pub lying: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -242,9 +239,7 @@ async fn cluster(plan: &Plan, chance: &mut StdRng) -> Result<Cluster, String> {
         let proxy = Proxy::to(database.port());
         let name = format!("n{number}");
         let mut node = Node::new(&name, &plan.binary, &plan.directory, &proxy.address(), chance)?;
-        let lying = plan.lying.as_ref().filter(|_| number == 1);
-        node.binary = lying.unwrap_or(&plan.binary).clone();
-        node.start(lying.map(|_| "admission.committing@30=skip"));
+        node.start(None);
         let reached = node.ready(START_MAX).await;
         if reached != Reached::Ready {
             return Err(format!("{name} does not start ({reached:?}):\n{}", node.last_lines()));
