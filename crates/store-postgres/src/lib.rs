@@ -68,6 +68,10 @@ use uuid::Uuid;
 /// Threads that look for others: while one waits for the database, the next gathers.
 const LOOKERS: usize = 2;
 
+/// How often a store is opened anew when a pooler hands on what was meant for somebody else, and how soon.
+const OPEN_TRIES: u32 = 10;
+const OPEN_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+
 pub struct PostgresStore {
     pool: Arc<reads::Pool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -78,6 +82,16 @@ impl PostgresStore {
     /// Opens the database at `address`, and makes the tables if they are not there. A schema in the address goes before
     /// the one of the options.
     pub fn open(address: &str, options: Options) -> std::result::Result<Arc<PostgresStore>, OpenError> {
+        for _ in 1..OPEN_TRIES {
+            match PostgresStore::open_once(address, options.clone()) {
+                Err(OpenError::Away(text)) if text.contains(session::NOT_OURS) => std::thread::sleep(OPEN_AGAIN),
+                answer => return answer,
+            }
+        }
+        PostgresStore::open_once(address, options)
+    }
+
+    fn open_once(address: &str, options: Options) -> std::result::Result<Arc<PostgresStore>, OpenError> {
         let address = Address::parse(address)?;
         let options = Options { schema: address.schema.clone().unwrap_or(options.schema), ..options };
         open::check_schema_name(&options.schema)?;

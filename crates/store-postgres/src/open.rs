@@ -33,6 +33,7 @@ pub fn version_known() -> i64 {
     migrations().count() as i64
 }
 
+#[derive(Clone)]
 pub struct Options {
     /// `None`: the database's own, for everything but tests.
     pub clock: Option<ClockFn>,

@@ -21,6 +21,9 @@ use tokio_postgres::{AsyncMessage, Client, Row};
 /// Longer than any statement may take by the server's own limit.
 const FLIGHT_MAX: Duration = Duration::from_secs(40);
 pub const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// A pooler may hand on a connection on which a note for its last user is still on the way. The library has no other
+/// way to tell that.
+pub const NOT_OURS: &str = "unexpected message from server";
 
 /// The thread of the sockets. It ends with the last of its connections' owner.
 pub struct Sockets {

@@ -53,7 +53,8 @@ async fn a_timeout_ends_the_attempt_and_leaves_a_naked_call_in_doubt() {
     assert_eq!(naked.json["status"], "held", "{}", naked.text);
     let read = server.trigger_wait("get", None, json!({})).await;
     assert_eq!(read.json["status"], "failed", "{}", read.text);
-    assert!(began.elapsed() < Duration::from_secs(7), "{:?}", began.elapsed());
+    // Far from the time that the calls would have taken; how long it takes here is the machine's affair.
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
     assert_eq!(server.run(&read.run_id()).await["open_doubts"], 0);
 }
 
