@@ -68,14 +68,10 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Cache<K, V> {
         self.0.entry(key).or_insert(Slot { stored: Stored::Assumed, now: None });
     }
 
-    /// Replaces the row; gives back the slot as it was.
-    pub fn set(&mut self, key: &K, now: Option<V>, unless_known: Stored<V>) -> Option<Slot<V>> {
+    /// Replaces the row; gives back what it was, `None` if nobody knew.
+    pub fn set(&mut self, key: &K, now: Option<V>, unless_known: Stored<V>) -> Option<Option<V>> {
         match self.0.get_mut(key) {
-            Some(slot) => {
-                let old = slot.clone();
-                slot.now = now;
-                Some(old)
-            }
+            Some(slot) => Some(std::mem::replace(&mut slot.now, now)),
             None => {
                 self.0.insert(key.clone(), Slot { stored: unless_known, now });
                 None
@@ -83,11 +79,13 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Cache<K, V> {
         }
     }
 
-    pub fn restore(&mut self, key: K, old: Option<Slot<V>>) {
-        match old {
-            Some(old) => self.0.insert(key, old),
-            None => self.0.remove(&key),
-        };
+    /// Takes back what was set.
+    pub fn restore(&mut self, key: &K, old: Option<Option<V>>) {
+        match (self.0.get_mut(key), old) {
+            (Some(slot), Some(old)) => slot.now = old,
+            (Some(_), None) => _ = self.0.remove(key),
+            (None, _) => {}
+        }
     }
 
     pub fn changes(&self) -> Changes<'_, K, V> {
@@ -138,8 +136,8 @@ mod tests {
         let mut cache: Cache<u8, char> = Cache::default();
         cache.found(1, 'a');
         let (first, second) = (cache.set(&1, None, Stored::Unknown), cache.set(&2, Some('b'), Stored::Unknown));
-        cache.restore(2, second);
-        cache.restore(1, first);
+        cache.restore(&2, second);
+        cache.restore(&1, first);
         assert_eq!(cache.get(&1), Some(&Some('a')));
         assert!(!cache.knows(&2));
         // What is known is newer than what a second read finds.

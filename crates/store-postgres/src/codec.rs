@@ -5,14 +5,18 @@
 //! stored with an escape, and nothing else is changed by it.
 
 use crate::classify::Error;
+use bytes::{BufMut, BytesMut};
+use parking_lot::Mutex;
 use semel_core::fingerprint::Fingerprint;
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::codec::{self, Damaged};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio_postgres::Row;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 
 /// What a column holds.
@@ -38,12 +42,12 @@ pub type Param = (Box<dyn ToSql + Sync + Send>, Type);
 
 /// A statement with what it is given.
 pub struct Statement {
-    pub sql: String,
+    pub sql: Arc<str>,
     pub params: Vec<Param>,
 }
 
 impl Statement {
-    pub fn new(sql: impl Into<String>, values: Vec<Val<'_>>) -> Statement {
+    pub fn new(sql: impl Into<Arc<str>>, values: Vec<Val<'_>>) -> Statement {
         Statement { sql: sql.into(), params: values.into_iter().map(Val::param).collect() }
     }
 }
@@ -127,47 +131,80 @@ fn unescaped(text: String) -> String {
     text.replace("\u{1a}0", "\0").replace("\u{1a}1", "\u{1a}")
 }
 
-/// One array per column.
-enum Column {
-    Int(Vec<Option<i64>>),
-    Text(Vec<Option<String>>),
-    Bytes(Vec<Option<Vec<u8>>>),
-    Id(Vec<Option<Uuid>>),
-    Bool(Vec<Option<bool>>),
+/// One array: the values as the database reads them, one after the other. Rows are made of borrowed parts, and most of
+/// them are written once, so they go straight to where they are sent from.
+#[derive(Debug)]
+struct Column {
+    kind: Kind,
+    count: i32,
+    has_null: bool,
+    values: Vec<u8>,
 }
+
+const NULL: i32 = -1;
 
 impl Column {
     fn new(kind: Kind) -> Column {
-        match kind {
-            Kind::Int => Column::Int(vec![]),
-            Kind::Text => Column::Text(vec![]),
-            Kind::Bytes => Column::Bytes(vec![]),
-            Kind::Id => Column::Id(vec![]),
-            Kind::Bool => Column::Bool(vec![]),
-        }
+        Column { kind, count: 0, has_null: false, values: vec![] }
     }
 
-    fn push(&mut self, value: Val<'_>) {
-        match (self, value) {
-            (Column::Int(all), Val::Int(v)) => all.push(v),
-            (Column::Text(all), Val::Text(v)) => all.push(v.map(Cow::into_owned)),
-            (Column::Bytes(all), Val::Bytes(v)) => all.push(v.map(Cow::into_owned)),
-            (Column::Id(all), Val::Id(v)) => all.push(v),
-            (Column::Bool(all), Val::Bool(v)) => all.push(v),
+    fn push(&mut self, value: &Val<'_>) {
+        match (self.kind, value) {
+            (Kind::Int, Val::Int(v)) => self.write(v.map(i64::to_be_bytes).as_ref().map(|bytes| &bytes[..])),
+            (Kind::Text, Val::Text(v)) => self.write(v.as_ref().map(|text| text.as_bytes())),
+            (Kind::Bytes, Val::Bytes(v)) => self.write(v.as_deref()),
+            (Kind::Id, Val::Id(v)) => self.write(v.as_ref().map(|id| &id.as_bytes()[..])),
+            (Kind::Bool, Val::Bool(v)) => self.write(v.map(|yes| [u8::from(yes)]).as_ref().map(|byte| &byte[..])),
             // A row that does not fit its table is a slip of this crate, which every test of that table would meet.
             (_, _) => panic!("a value does not fit its column"),
         }
     }
 
-    fn param(self) -> Param {
-        match self {
-            Column::Int(v) => (Box::new(v), Type::INT8_ARRAY),
-            Column::Text(v) => (Box::new(v), Type::TEXT_ARRAY),
-            Column::Bytes(v) => (Box::new(v), Type::BYTEA_ARRAY),
-            Column::Id(v) => (Box::new(v), Type::UUID_ARRAY),
-            Column::Bool(v) => (Box::new(v), Type::BOOL_ARRAY),
+    fn write(&mut self, bytes: Option<&[u8]>) {
+        self.count += 1;
+        // No value is as long as that: a request may not be a hundredth of it.
+        let length = bytes.map_or(NULL, |bytes| i32::try_from(bytes.len()).unwrap_or(i32::MAX));
+        self.values.extend_from_slice(&length.to_be_bytes());
+        self.has_null |= bytes.is_none();
+        self.values.extend_from_slice(bytes.unwrap_or_default());
+    }
+
+    fn types(kind: Kind) -> (Type, Type) {
+        match kind {
+            Kind::Int => (Type::INT8, Type::INT8_ARRAY),
+            Kind::Text => (Type::TEXT, Type::TEXT_ARRAY),
+            Kind::Bytes => (Type::BYTEA, Type::BYTEA_ARRAY),
+            Kind::Id => (Type::UUID, Type::UUID_ARRAY),
+            Kind::Bool => (Type::BOOL, Type::BOOL_ARRAY),
         }
     }
+
+    fn param(self) -> Param {
+        let kind = Column::types(self.kind).1;
+        (Box::new(self), kind)
+    }
+}
+
+impl ToSql for Column {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        let dimensions = i32::from(self.count > 0);
+        out.put_i32(dimensions);
+        out.put_i32(i32::from(self.has_null));
+        out.put_u32(Column::types(self.kind).0.oid());
+        if dimensions == 1 {
+            out.put_i32(self.count);
+            // Where the count of places begins.
+            out.put_i32(1);
+        }
+        out.put_slice(&self.values);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
 /// Rows as columns.
@@ -190,7 +227,7 @@ impl Rows {
 
     pub fn push(&mut self, row: Vec<Val<'_>>) {
         assert_eq!(row.len(), self.columns.len(), "a row has a value for each column");
-        self.columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        self.columns.iter_mut().zip(&row).for_each(|(column, value)| column.push(value));
         self.count += 1;
     }
 
@@ -206,7 +243,7 @@ impl Rows {
         self.columns.into_iter().map(Column::param).collect()
     }
 
-    pub fn statement(self, sql: impl Into<String>) -> Statement {
+    pub fn statement(self, sql: impl Into<Arc<str>>) -> Statement {
         Statement { sql: sql.into(), params: self.params() }
     }
 }
@@ -244,8 +281,12 @@ impl Table {
 
     /// Rows that must not be there.
     pub fn insert(&self, rows: Rows) -> Statement {
-        let sql =
-            format!("INSERT INTO {} ({}) SELECT * FROM {}", self.name, self.names(""), unnest(1, self.columns.len()));
+        // Made once for each table: it is the statement that is sent most.
+        static INSERTS: Mutex<BTreeMap<(&'static str, usize), Arc<str>>> = Mutex::new(BTreeMap::new());
+        let make = || {
+            format!("INSERT INTO {} ({}) SELECT * FROM {}", self.name, self.names(""), unnest(1, self.columns.len()))
+        };
+        let sql = INSERTS.lock().entry((self.name, self.columns.len())).or_insert_with(|| make().into()).clone();
         rows.statement(sql)
     }
 

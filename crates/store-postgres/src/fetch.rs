@@ -5,7 +5,7 @@
 //! the lock is had and need none of their own. Each statement sees what was committed before it began.
 
 use crate::classify::Error;
-use crate::codec::{Columns, Kind, Rows, Statement, Table, Val};
+use crate::codec::{Columns, Kind, Rows, Statement, Table, Val, unnest};
 use crate::set::{Care, Set};
 use crate::tables::{admin, claims, history, runs};
 use crate::wants::*;
@@ -192,7 +192,7 @@ fn select_claims(wants: &Wants, lock: &str) -> Statement {
     );
     let mut params = hashes.params();
     params.extend(of_runs(&wants.claims_of).params());
-    Statement { sql, params }
+    Statement { sql: sql.into(), params }
 }
 
 fn make_lanes(wants: &Wants) -> Statement {
@@ -215,7 +215,7 @@ fn select_lanes(wants: &Wants, lock: &str) -> Statement {
     );
     let mut params = hashes.params();
     params.extend(of_runs(&wants.lanes_of).params());
-    Statement { sql, params }
+    Statement { sql: sql.into(), params }
 }
 
 /// Heads by id, the parents of some, and the runs that keys lead to.
@@ -223,17 +223,28 @@ fn select_runs(ids: Rows, wants: &Wants, lock: &str) -> Statement {
     if wants.parents_of.is_empty() && wants.runs_of_claims.is_empty() {
         return runs::RUNS.select(ids, lock);
     }
-    let sql = format!(
-        "SELECT {} FROM runs t WHERE (t.ws, t.id) IN (SELECT * FROM unnest($1, $2) UNION SELECT r.ws, r.parent \
-         FROM unnest($3, $4) AS k (ws, id) JOIN runs r ON r.ws = k.ws AND r.id = k.id WHERE r.parent IS NOT NULL \
-         UNION SELECT c.ws, c.run FROM unnest($5, $6) AS k (ws, hash) JOIN claims c ON c.ws = k.ws AND c.hash = k.hash) \
-         ORDER BY t.ws, t.id {lock}",
-        runs::RUNS.names("t.")
-    );
-    let mut params = ids.params();
-    params.extend(of_runs(&wants.parents_of).params());
-    params.extend(of_hashes(&wants.runs_of_claims).params());
-    Statement { sql, params }
+    // Only what is asked for: the database plans each statement anew, and each way to a run costs it more than the run.
+    let mut ways: Vec<String> = Vec::new();
+    let mut params = Vec::new();
+    let mut way = |keys: Rows, sql: &dyn Fn(&str) -> String| {
+        if !keys.is_empty() {
+            ways.push(sql(&unnest(params.len() + 1, 2)));
+            params.extend(keys.params());
+        }
+    };
+    way(ids, &|keys| format!("SELECT * FROM {keys}"));
+    way(of_runs(&wants.parents_of), &|keys| {
+        format!(
+            "SELECT r.ws, r.parent FROM {keys} AS k (ws, id) JOIN runs r ON r.ws = k.ws AND r.id = k.id \
+             WHERE r.parent IS NOT NULL"
+        )
+    });
+    way(of_hashes(&wants.runs_of_claims), &|keys| {
+        format!("SELECT c.ws, c.run FROM {keys} AS k (ws, hash) JOIN claims c ON c.ws = k.ws AND c.hash = k.hash")
+    });
+    let (names, ways) = (runs::RUNS.names("t."), ways.join(" UNION "));
+    let sql = format!("SELECT {names} FROM runs t WHERE (t.ws, t.id) IN ({ways}) ORDER BY t.ws, t.id {lock}");
+    Statement { sql: sql.into(), params }
 }
 
 /// Sweeps of several processes pass each other by.

@@ -11,7 +11,7 @@ use crate::set::{PROVISIONAL, Pair, Set};
 use crate::tables::{admin, claims, decisions, history, runs};
 use crate::wants::{RowKey, RunKey};
 use semel_store::codec::json;
-use semel_store::{Inbox, RunRow, RunValues};
+use semel_store::{Inbox, RunRow};
 use std::collections::BTreeSet;
 
 pub fn flush(set: &Set) -> Vec<Statement> {
@@ -177,10 +177,7 @@ fn values(set: &Set, out: &mut Vec<Statement>) {
     let mut inserts = runs::VALUES.rows();
     let changes = set.labels.changes();
     for (key, labels) in &changes.inserts {
-        let (inputs, trigger) = now(&set.given, key);
-        let (outputs, failure) = now(&set.results, key);
-        let values = RunValues { inputs, trigger, outputs, failure };
-        inserts.push(runs::values_row(&key.0, key.1, &values, labels));
+        inserts.push(runs::values_row(key, now(&set.given, key), now(&set.results, key), labels));
     }
     push(inserts, |rows| runs::VALUES.insert(rows), out);
     pairs(&set.given, ["inputs", "trigger"], out);
@@ -188,8 +185,8 @@ fn values(set: &Set, out: &mut Vec<Statement>) {
     labels(set, out);
 }
 
-fn now(cache: &Cache<RunKey, Pair>, key: &RunKey) -> Pair {
-    cache.get(key).cloned().flatten().unwrap_or_default()
+fn now<'a>(cache: &'a Cache<RunKey, Pair>, key: &RunKey) -> Option<&'a Pair> {
+    cache.get(key)?.as_ref()
 }
 
 /// Two columns of values of runs that are stored.

@@ -183,8 +183,8 @@ impl Set {
         V: Clone + PartialEq + Send + 'static,
     {
         self.writable()?;
-        let old: Option<Slot<V>> = table(self).set(&key, value, unless_known);
-        self.undo.push(Box::new(move |set| table(set).restore(key, old)));
+        let old = table(self).set(&key, value, unless_known);
+        self.undo.push(Box::new(move |set| table(set).restore(&key, old)));
         Ok(())
     }
 

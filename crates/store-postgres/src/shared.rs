@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::classify::Error;
+use crate::guess::Guess;
 use crate::lease::Lease;
 use crate::looks::Looks;
 use crate::nodes::Post;
@@ -54,6 +55,7 @@ impl Clock {
 pub struct Shared {
     pub lease: Lease,
     pub looks: Looks,
+    pub guess: Guess,
     /// What people call this process.
     pub name: String,
     /// Where the nodes of this schema hear each other.

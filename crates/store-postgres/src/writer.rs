@@ -134,6 +134,9 @@ impl Writer {
                 },
                 End::RolledBack(error) if error.is_race() => {
                     tracing::debug!(attempt, works = works.len(), "a batch begins again: {error:?}");
+                    if attempt == 0 {
+                        self.shared.guess.was_wrong();
+                    }
                     self.shared.closing.sleep(self.pause(attempt));
                     last = Some(error);
                 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 /// An answer larger than this is none of ours.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -46,18 +47,19 @@ pub fn run(shape: &Shape, clients: usize, time: Duration) -> Result<Figure, Fail
     let runtime = runtime.map_err(|error| broken(error.to_string()))?;
     runtime.block_on(async {
         let gate = Arc::new(Gate { all: Barrier::new(clients), last: AtomicU64::new(u64::MAX) });
-        let mut tasks = Vec::with_capacity(clients);
+        let mut connected = Vec::with_capacity(clients);
         for number in 0..clients {
-            let client = Client::connect(shape.clone(), number).await?;
-            tasks.push(client);
+            connected.push(Client::connect(shape.clone(), number).await?);
         }
         let began = Instant::now();
         let until = began + time;
-        let running: Vec<_> = tasks.into_iter().map(|client| tokio::spawn(client.run(until, gate.clone()))).collect();
+        // The first that fails ends all: the others would wait for it at the gate.
+        let mut running: JoinSet<Result<Took, Failure>> =
+            connected.into_iter().map(|client| client.run(until, gate.clone())).collect();
         let mut took = Vec::new();
         let mut firsts = 0;
-        for task in running {
-            let done = task.await.map_err(|error| broken(error.to_string()))??;
+        while let Some(ended) = running.join_next().await {
+            let done = ended.map_err(|error| broken(error.to_string()))??;
             took.extend(done.took);
             firsts += done.firsts;
         }

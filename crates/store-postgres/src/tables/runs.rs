@@ -2,8 +2,10 @@
 
 use crate::classify::Error;
 use crate::codec::{Columns, Kind, Table, Val};
+use crate::set::Pair;
+use crate::wants::RunKey;
+use semel_core::FlowRef;
 use semel_core::run::StepKey;
-use semel_core::{FlowRef, RunId, WorkspaceId};
 use semel_store::codec::json;
 use semel_store::{LaneRef, ParentRef, RunRow, RunValues};
 use tokio_postgres::Row;
@@ -152,15 +154,21 @@ pub const VALUES: Table = Table {
     key: 2,
 };
 
-pub fn values_row<'a>(ws: &'a WorkspaceId, run: RunId, values: &RunValues, labels: &Labels) -> Vec<Val<'a>> {
-    let text = |value: &Option<serde_json::Value>| Val::own_opt(value.as_ref().map(json));
+/// What a run was given (inputs, trigger) and what it came to (outputs, failure).
+pub fn values_row<'a>(
+    (ws, run): &'a RunKey,
+    given: Option<&Pair>,
+    results: Option<&Pair>,
+    labels: &Labels,
+) -> Vec<Val<'a>> {
+    let text = |value: Option<&serde_json::Value>| Val::own_opt(value.map(json));
     vec![
         Val::ws(ws),
-        Val::run(run),
-        text(&values.inputs),
-        text(&values.trigger),
-        text(&values.outputs),
-        text(&values.failure),
+        Val::run(*run),
+        text(given.and_then(|pair| pair.0.as_ref())),
+        text(given.and_then(|pair| pair.1.as_ref())),
+        text(results.and_then(|pair| pair.0.as_ref())),
+        text(results.and_then(|pair| pair.1.as_ref())),
         Val::own(json(labels)),
     ]
 }
