@@ -46,11 +46,12 @@ fn said(told: &tokio_postgres::error::DbError) -> String {
     format!("{} [{}]{detail}", told.message(), told.code().code())
 }
 
-/// The text of the library is short; the cause says more.
+/// The text of the library is short; the server or the cause says more.
 pub fn described(error: &tokio_postgres::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
+    match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(told), _) => said(told),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
     }
 }
 

@@ -61,7 +61,7 @@ pub enum OpenError {
     Address(String),
     #[error("`{0}` cannot be the name of a schema: use small letters, digits and `_`, at most 63")]
     Schema(String),
-    #[error("the database cannot be reached: {0}")]
+    #[error("the database cannot be reached: {0}; {hint}", hint = what_to_do(.0))]
     Away(String),
     #[error("the database server is version {0}; 13 or later is needed")]
     OldServer(i64),
@@ -109,6 +109,24 @@ impl From<Error> for OpenError {
             Error::Lost(text) => OpenError::Away(text),
             other => OpenError::Store(classify(&other)),
         }
+    }
+}
+
+/// By the number that the server gives with its reason, if it was a server that spoke.
+fn what_to_do(reason: &str) -> &'static str {
+    let is_one_of = |codes: &[&str]| codes.iter().any(|code| reason.contains(&format!("[{code}]")));
+    if is_one_of(&["28P01", "28000"]) {
+        "check the user and the password in the address, and what pg_hba.conf allows"
+    } else if is_one_of(&["3D000"]) {
+        "make the database first, for example with createdb"
+    } else if is_one_of(&["42501"]) {
+        "the user needs the right to create a schema in the database, or a schema of its own"
+    } else if is_one_of(&["53300"]) {
+        "the server has no connection left: raise max_connections, or put a pooler in front of it"
+    } else if reason.contains("certificate") || reason.contains("TLS") {
+        "check sslmode and sslrootcert in the address"
+    } else {
+        "check the host and the port in the address, and that PostgreSQL runs and listens there"
     }
 }
 

@@ -101,6 +101,24 @@ fn a_newer_schema_is_not_touched() {
 }
 
 #[test]
+fn a_database_that_cannot_be_had_says_what_to_do() {
+    let server = Server::start();
+    let said = |address: &str| {
+        let error = PostgresStore::open(address, Options::default()).err().expect("no store");
+        assert_eq!(error.code(), "store_away", "{error}");
+        error.to_string()
+    };
+    let nowhere = said("postgres://semel@127.0.0.1:1/postgres");
+    assert!(nowhere.ends_with("that PostgreSQL runs and listens there"), "{nowhere}");
+    let port = server.port();
+    let unknown = said(&format!("postgres://semel@127.0.0.1:{port}/nothing"));
+    assert!(unknown.contains("createdb"), "{unknown}");
+    server.run("CREATE ROLE ada NOLOGIN");
+    let refused = said(&format!("postgres://ada@127.0.0.1:{port}/postgres"));
+    assert!(refused.contains("pg_hba.conf"), "{refused}");
+}
+
+#[test]
 fn many_may_open_a_new_database_at_once() {
     let server = Server::start();
     let schema = server.schema();

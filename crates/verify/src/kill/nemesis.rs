@@ -49,7 +49,10 @@ pub struct Plan {
 }
 
 /// (name, the highest pass to die at, microseconds later at most).
-const POINTS: &[(&str, u32, u32)] = &[
+pub type Point = (&'static str, u32, u32);
+
+/// Places in the work of every server.
+pub const POINTS: &[Point] = &[
     ("admission.committed", 12, 0),
     ("admission.committing", 12, 4_000),
     ("intent.committed", 20, 0),
@@ -58,9 +61,20 @@ const POINTS: &[(&str, u32, u32)] = &[
     ("effect.answered", 25, 0),
     ("outcome.committing", 25, 4_000),
     ("outcome.committed", 25, 0),
-    ("checkpoint.begun", 2, 6_000),
-    ("checkpoint.copied", 2, 0),
 ];
+
+/// Places in the work of a server with a file of its own.
+const POINTS_OF_A_FILE: &[Point] = &[("checkpoint.begun", 2, 6_000), ("checkpoint.copied", 2, 0)];
+
+/// The name of the place, and how a server is told to die there.
+pub fn armed((name, pass_max, later_max): Point, chance: &mut StdRng) -> (String, String) {
+    let pass = chance.random_range(1..=pass_max);
+    let action = match later_max {
+        0 => "abort".to_owned(),
+        max => format!("abort_in:{}", chance.random_range(0..=max)),
+    };
+    (name.to_owned(), format!("{name}@{pass}={action}"))
+}
 
 /// One life of the server: how it is to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,14 +114,10 @@ fn deaths(plan: &Plan, chance: &mut StdRng) -> Vec<Death> {
                 Death::Failpoint { name: name.clone(), arming: format!("{name}@{pass}=skip") }
             }
             (_, 0..45) if plan.failpoints.is_some() => {
-                let (name, pass_max, later_max) = POINTS[turn % POINTS.len()];
+                let points = [POINTS, POINTS_OF_A_FILE].concat();
+                let (name, arming) = armed(points[turn % points.len()], chance);
                 turn += 1;
-                let pass = chance.random_range(1..=pass_max);
-                let action = match later_max {
-                    0 => "abort".to_owned(),
-                    max => format!("abort_in:{}", chance.random_range(0..=max)),
-                };
-                Death::Failpoint { name: name.to_owned(), arming: format!("{name}@{pass}={action}") }
+                Death::Failpoint { name, arming }
             }
             (_, 0..50) => Death::Starting { after: Duration::from_millis(chance.random_range(0..=150)) },
             (_, 50..54) => Death::Stopped {

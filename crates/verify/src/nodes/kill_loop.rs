@@ -14,6 +14,7 @@ use super::LEASE;
 use super::node::{Node, Reached};
 use super::scene::{Scene, Setting, failure};
 use crate::kill::company::START_MAX;
+use crate::kill::nemesis::{POINTS, armed};
 use crate::kill::report::Report;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -41,18 +42,6 @@ pub struct Plan {
     pub database: String,
     pub setting: Setting,
 }
-
-/// (name, the highest pass to die at, microseconds later at most).
-const POINTS: &[(&str, u32, u32)] = &[
-    ("admission.committed", 12, 0),
-    ("admission.committing", 12, 4_000),
-    ("intent.committed", 20, 0),
-    ("intent.committing", 20, 4_000),
-    ("effect.sending", 25, 0),
-    ("effect.answered", 25, 0),
-    ("outcome.committing", 25, 4_000),
-    ("outcome.committed", 25, 0),
-];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum How {
@@ -92,14 +81,9 @@ fn deaths(plan: &Plan, chance: &mut StdRng) -> VecDeque<Death> {
                 How::Failpoint { name: name.clone(), arming: format!("{name}@{pass}=skip") }
             }
             (_, 0..40) if plan.failpoints.is_some() => {
-                let (name, pass_max, later_max) = POINTS[turn % POINTS.len()];
+                let (name, arming) = armed(POINTS[turn % POINTS.len()], chance);
                 turn += 1;
-                let pass = chance.random_range(1..=pass_max);
-                let action = match later_max {
-                    0 => "abort".to_owned(),
-                    max => format!("abort_in:{}", chance.random_range(0..=max)),
-                };
-                How::Failpoint { name: name.to_owned(), arming: format!("{name}@{pass}={action}") }
+                How::Failpoint { name, arming }
             }
             (_, 0..46) => How::Starting { after: millis(chance, 0, 150) },
             (_, 46..56) => How::Frozen {
