@@ -11,7 +11,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const RESTARTS: u64 = 12;
+const RESTARTS: u64 = 40;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]

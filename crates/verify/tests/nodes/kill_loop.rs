@@ -9,7 +9,7 @@ use semel_verify::nodes::kill_loop::{self, Plan};
 use semel_verify::nodes::scene::Setting;
 use tempfile::TempDir;
 
-const KILLS: u64 = 40;
+const KILLS: u64 = 100;
 
 async fn kill_loop(kills: u64, nodes: usize, seed: u64, sabotage: Option<&str>) -> Report {
     let _alone = begin().await;
