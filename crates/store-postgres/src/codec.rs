@@ -44,11 +44,13 @@ pub type Param = (Box<dyn ToSql + Sync + Send>, Type);
 pub struct Statement {
     pub sql: Arc<str>,
     pub params: Vec<Param>,
+    /// The table, if all it does is to add rows.
+    pub inserts: Option<&'static str>,
 }
 
 impl Statement {
     pub fn new(sql: impl Into<Arc<str>>, values: Vec<Val<'_>>) -> Statement {
-        Statement { sql: sql.into(), params: values.into_iter().map(Val::param).collect() }
+        Statement { sql: sql.into(), params: values.into_iter().map(Val::param).collect(), inserts: None }
     }
 }
 
@@ -244,7 +246,7 @@ impl Rows {
     }
 
     pub fn statement(self, sql: impl Into<Arc<str>>) -> Statement {
-        Statement { sql: sql.into(), params: self.params() }
+        Statement { sql: sql.into(), params: self.params(), inserts: None }
     }
 }
 
@@ -287,7 +289,7 @@ impl Table {
             format!("INSERT INTO {} ({}) SELECT * FROM {}", self.name, self.names(""), unnest(1, self.columns.len()))
         };
         let sql = INSERTS.lock().entry((self.name, self.columns.len())).or_insert_with(|| make().into()).clone();
-        rows.statement(sql)
+        Statement { inserts: Some(self.name), ..rows.statement(sql) }
     }
 
     /// Rows that may be there, and are then replaced.
@@ -345,7 +347,7 @@ pub fn unnest(from: usize, count: usize) -> String {
     format!("unnest({})", list((from..from + count).map(|n| format!("${n}"))))
 }
 
-fn list(items: impl Iterator<Item = String>) -> String {
+pub fn list(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(", ")
 }
 

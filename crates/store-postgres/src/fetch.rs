@@ -192,7 +192,7 @@ fn select_claims(wants: &Wants, lock: &str) -> Statement {
     );
     let mut params = hashes.params();
     params.extend(of_runs(&wants.claims_of).params());
-    Statement { sql: sql.into(), params }
+    Statement { sql: sql.into(), params, inserts: None }
 }
 
 fn make_lanes(wants: &Wants) -> Statement {
@@ -215,7 +215,7 @@ fn select_lanes(wants: &Wants, lock: &str) -> Statement {
     );
     let mut params = hashes.params();
     params.extend(of_runs(&wants.lanes_of).params());
-    Statement { sql: sql.into(), params }
+    Statement { sql: sql.into(), params, inserts: None }
 }
 
 /// Heads by id, the parents of some, and the runs that keys lead to.
@@ -244,7 +244,7 @@ fn select_runs(ids: Rows, wants: &Wants, lock: &str) -> Statement {
     });
     let (names, ways) = (runs::RUNS.names("t."), ways.join(" UNION "));
     let sql = format!("SELECT {names} FROM runs t WHERE (t.ws, t.id) IN ({ways}) ORDER BY t.ws, t.id {lock}");
-    Statement { sql: sql.into(), params }
+    Statement { sql: sql.into(), params, inserts: None }
 }
 
 /// Sweeps of several processes pass each other by.

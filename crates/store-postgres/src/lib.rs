@@ -43,6 +43,7 @@ pub mod testing;
 mod tls;
 mod tx;
 mod wants;
+mod whole;
 mod writer;
 
 pub use inspect::{Inspection, last_known};

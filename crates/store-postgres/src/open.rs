@@ -10,7 +10,11 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001.sql"),
+    include_str!("../migrations/0002.sql"),
+    include_str!("../migrations/0003.sql"),
+];
 /// The version that this binary knows.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 /// What the next build may bring, for tests of upgrades: only builds with failpoints have it, and only when asked.

@@ -1,7 +1,7 @@
 //! The limit that a database sets on its machine: the statements of batches of writes, sent straight, and nothing else.
 //!
-//! For measurements. The statements are made before the clock starts, by the same code that makes them for the writers:
-//! what is measured is the way to the database, its work, and its disk.
+//! For measurements. The rows are made before the clock starts. What is measured is what any program must do that writes
+//! them: put them into the arrays of the same statements, send these, and wait for the database and its disk.
 
 use crate::address::{Address, with_schema};
 use crate::classify::{Error, classify};
@@ -87,8 +87,8 @@ pub struct Raw<'a> {
     sessions: Vec<Session>,
 }
 
-/// Transactions that are ready to be sent.
-pub struct Flight(Vec<Vec<Call>>);
+/// The rows of transactions that are ready to be sent.
+pub struct Flight(Vec<Set>);
 
 /// How long each transaction took, and all of them together.
 pub struct Landed {
@@ -102,7 +102,7 @@ impl Raw<'_> {
         Ok(Millis(i64::try_from(now).unwrap_or(i64::MAX)))
     }
 
-    /// Makes the statements of a transaction of each batch. The works must be of new keys: nothing is read.
+    /// Makes the rows of a transaction of each batch. The works must be of new keys: nothing is read.
     pub fn prepare(&self, now: Millis, batches: &[Vec<Work>]) -> Result<Flight> {
         let batch = |works: &Vec<Work>| {
             // Their runs end in the same transaction: no node ever owns them.
@@ -114,25 +114,26 @@ impl Raw<'_> {
                 let read = || StoreError::Bug("a work that must read cannot be measured so".into());
                 set.apply(|tx| script::apply(tx, work)).ok_or_else(read)??;
             }
-            let mut calls = vec![Call::Text(self.begin.write.clone())];
-            calls.extend(flush(&set).into_iter().map(Call::Typed));
-            calls.push(Call::Text("COMMIT".into()));
-            Ok(calls)
+            Ok(set)
         };
         batches.iter().map(batch).collect::<Result<_>>().map(Flight)
     }
 
     /// Sends the transactions, one after the other on each connection.
     pub fn fly(&self, flight: Flight) -> Result<Landed> {
-        let mut shares: Vec<Vec<Vec<Call>>> = self.sessions.iter().map(|_| Vec::new()).collect();
+        let mut shares: Vec<Vec<Set>> = self.sessions.iter().map(|_| Vec::new()).collect();
         let count = shares.len().max(1);
-        for (number, calls) in flight.0.into_iter().enumerate() {
-            shares[number % count].push(calls);
+        for (number, set) in flight.0.into_iter().enumerate() {
+            shares[number % count].push(set);
         }
         let began = Instant::now();
         let landed: std::result::Result<Vec<Vec<Duration>>, Error> = std::thread::scope(|scope| {
-            let flying: Vec<_> =
-                self.sessions.iter().zip(shares).map(|(session, share)| scope.spawn(|| send(session, share))).collect();
+            let flying: Vec<_> = self
+                .sessions
+                .iter()
+                .zip(shares)
+                .map(|(session, share)| scope.spawn(|| self.send(session, share)))
+                .collect();
             let lost = |_| Err(Error::Lost("a thread of the measurement panicked".into()));
             flying.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
         });
@@ -140,14 +141,17 @@ impl Raw<'_> {
         let each = landed.map_err(|error| classify(&error))?.into_iter().flatten().collect();
         Ok(Landed { each, time })
     }
-}
 
-fn send(session: &Session, transactions: Vec<Vec<Call>>) -> std::result::Result<Vec<Duration>, Error> {
-    let mut took = Vec::with_capacity(transactions.len());
-    for calls in transactions {
-        let began = Instant::now();
-        session.fly(calls).rows()?;
-        took.push(began.elapsed());
+    fn send(&self, session: &Session, sets: Vec<Set>) -> std::result::Result<Vec<Duration>, Error> {
+        let mut took = Vec::with_capacity(sets.len());
+        for set in sets {
+            let began = Instant::now();
+            let mut calls = vec![Call::Text(self.begin.write.clone())];
+            calls.extend(flush(&set).into_iter().map(Call::Typed));
+            calls.push(Call::Text("COMMIT".into()));
+            session.fly(calls).rows()?;
+            took.push(began.elapsed());
+        }
+        Ok(took)
     }
-    Ok(took)
 }

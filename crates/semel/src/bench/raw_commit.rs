@@ -2,7 +2,8 @@
 //!
 //! The rows are those of a run that the server has done: its admission, and the commit that ended it, written as the
 //! server writes them. Callers are in a closed loop, as clients of the server are. On PostgreSQL the store itself is
-//! left out too: the statements of its batches are made beforehand and sent, over as many connections as it writes with.
+//! left out too: the rows of its batches are made beforehand, put into its statements and sent, over as many connections
+//! as it writes with.
 
 use super::figure::Figure;
 use super::place::Place;
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Runs under way at once while a store is filled.
 const FILL_WINDOW: usize = 1_024;
-/// Transactions on each connection whose statements are made at once, before they are sent.
+/// Transactions on each connection whose rows are made at once, before they are sent.
 const BATCHES_AHEAD: usize = 32;
 
 /// A finished run to write again and again, and the store to write it to.
@@ -76,7 +77,7 @@ impl RawStore<'_> {
         Ok(Figure::new(took, began.elapsed()).used(meter.read().since(before)))
     }
 
-    /// Batches of all that `callers` could have waiting, for `time`. The clock stands while statements are made.
+    /// Batches of all that `callers` could have waiting, for `time`. The clock stands while rows are made.
     fn measure_database(&mut self, scratch: &Scratch, callers: usize, time: Duration) -> Result<Figure, Failure> {
         let connections = semel_store_postgres::Options::default().writers;
         let raw = scratch.raw(connections).map_err(broken)?;
