@@ -40,7 +40,7 @@ pub(super) enum Ending {
 #[derive(Clone, Debug)]
 pub struct Answered {
     pub caller: u64,
-    /// By the store's clock.
+    /// When it was decided, by the store's clock; the answer may come a jump of the clock later.
     pub at: i64,
     pub workspace: WorkspaceId,
     pub flow: usize,
@@ -267,7 +267,7 @@ impl World {
         self.fresh.remove(&caller);
         self.answers.push(Answered {
             caller,
-            at: self.store_now(),
+            at: result.run.as_ref().map_or_else(|| self.store_now(), |row| row.updated_at.0),
             workspace: ws,
             flow: sending.flow,
             payload: sending.payload,
