@@ -300,6 +300,9 @@ impl Engine {
         if self.store().cluster().is_none() {
             return self.store().peek(request);
         }
+        if request.key.as_ref().is_some_and(|key| !self.store().is_worth_a_look(key)) {
+            return Ok(None);
+        }
         let (reply, answer) = oneshot::channel();
         let told = move |found| {
             // The caller may have gone away.

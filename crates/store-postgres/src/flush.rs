@@ -10,7 +10,6 @@ use crate::codec::{Kind, Rows, Statement, Table, Val, unnest};
 use crate::set::{PROVISIONAL, Pair, Set};
 use crate::tables::{admin, claims, decisions, history, runs};
 use crate::wants::{RowKey, RunKey};
-use crate::whole::joined;
 use semel_store::codec::json;
 use semel_store::{Inbox, RunRow};
 use std::collections::BTreeSet;
@@ -54,7 +53,7 @@ pub fn flush(set: &Set) -> Vec<Statement> {
     absent(&admin::KV, &kv, |(ws, ns, key)| vec![Val::ws(ws), Val::text(ns), Val::text(key)], &mut out);
     absent(&runs::RUNS, &heads, |(ws, run)| vec![Val::ws(ws), Val::run(*run)], &mut out);
     numbered(set, &mut out);
-    joined(out)
+    out
 }
 
 fn push(rows: Rows, make: impl FnOnce(Rows) -> Statement, out: &mut Vec<Statement>) {

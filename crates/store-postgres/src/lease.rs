@@ -17,7 +17,7 @@ use crate::shared::{CLOCK, Shared};
 use parking_lot::Mutex;
 use semel_core::Millis;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use uuid::Uuid;
 
@@ -42,6 +42,8 @@ pub struct Lease {
     doubted: AtomicBool,
     /// The oldest of the living.
     first: AtomicBool,
+    /// How many live.
+    living: AtomicUsize,
 }
 
 struct Held {
@@ -62,6 +64,7 @@ impl Lease {
             held: Mutex::new(held),
             doubted: AtomicBool::new(false),
             first: false.into(),
+            living: 1.into(),
         }
     }
 
@@ -85,6 +88,11 @@ impl Lease {
     pub fn may_judge(&self) -> bool {
         let held = self.held.lock();
         held.since.elapsed() < self.length && held.steady.elapsed() > self.length
+    }
+
+    /// How many nodes there are, this one included.
+    pub fn living(&self) -> usize {
+        self.living.load(Ordering::Relaxed)
     }
 
     pub fn is_first(&self) -> bool {
@@ -120,6 +128,7 @@ struct Beat {
     is_alive: bool,
     first: Option<i64>,
     restored_at: Option<i64>,
+    living: usize,
 }
 
 /// Renews the lease, begins another life when this one is over, and keeps the idea of the time right.
@@ -152,6 +161,7 @@ pub fn pulse(shared: &Arc<Shared>, pool: &Pool) {
 fn take_in(shared: &Shared, found: &Beat) {
     shared.clock.was(found.now);
     shared.lease.first.store(found.first == Some(shared.lease.life().epoch), Ordering::Release);
+    shared.lease.living.store(found.living.max(1), Ordering::Relaxed);
     *shared.restored_at.lock() = found.restored_at.map(Millis);
 }
 
@@ -161,7 +171,8 @@ fn beat(session: &Session, shared: &Shared) -> Result<Beat, Error> {
         "UPDATE nodes SET seen_at = ({CLOCK}), lease_until = ({CLOCK}) + $2 WHERE id = $1 AND NOT fenced RETURNING 1"
     );
     let look = format!(
-        "SELECT ({CLOCK}), (SELECT min(epoch) FROM nodes WHERE NOT fenced), restored_at FROM meta WHERE id = 1"
+        "SELECT ({CLOCK}), (SELECT min(epoch) FROM nodes WHERE NOT fenced), restored_at, \
+         (SELECT count(*) FROM nodes WHERE NOT fenced) FROM meta WHERE id = 1"
     );
     let calls = vec![
         Call::Text(shared.begin_write.clone()),
@@ -174,7 +185,8 @@ fn beat(session: &Session, shared: &Shared) -> Result<Beat, Error> {
         return Err(semel_store::codec::Damaged("the row of meta is not there".into()).into());
     };
     let is_alive = !rows[1].is_empty();
-    Ok(Beat { now: row.int(0)?, is_alive, first: row.int_opt(1)?, restored_at: row.int_opt(2)? })
+    let (first, restored_at) = (row.int_opt(1)?, row.int_opt(2)?);
+    Ok(Beat { now: row.int(0)?, is_alive, first, restored_at, living: row.number(3)? })
 }
 
 /// What this process drove is somebody else's now; it takes part again under another number.

@@ -25,6 +25,7 @@ mod classify;
 mod codec;
 mod dump;
 mod fetch;
+mod flights;
 mod flush;
 mod guess;
 mod inspect;
@@ -57,7 +58,8 @@ use semel_core::{Hash16, Millis};
 use semel_store::health::Health;
 use semel_store::queue::{Job, Queue};
 use semel_store::{
-    AdmitRequest, AdmitResult, Cluster, DecisionRow, Note, PeekReply, Reply, Result, Store, StoreError, Work, script,
+    AdmitRequest, AdmitResult, Cluster, DecisionRow, KeyClaim, Note, PeekReply, Reply, Result, Store, StoreError, Work,
+    script,
 };
 use session::Sockets;
 use shared::{Clock, Closing, Shared};
@@ -113,6 +115,7 @@ impl PostgresStore {
         let shared = Arc::new(Shared {
             looks: looks::Looks::default(),
             guess: guess::Guess::default(),
+            flights: flights::Flights::default(),
             lease: Lease::new(options.lease, start.life, since),
             name: options.name,
             channel: nodes::channel_of(&options.schema),
@@ -200,12 +203,12 @@ impl Store for PostgresStore {
         self.on_snapshot(|wants| wants.admission(request), |tx| script::peek(tx, request))
     }
 
+    fn is_worth_a_look(&self, key: &KeyClaim) -> bool {
+        !self.shared.guess.is_new(key.hash)
+    }
+
     fn peek_later(&self, request: Box<AdmitRequest>, reply: PeekReply) {
-        match &request.key {
-            // A look would find nothing, and the admission decides in any case.
-            Some(key) if self.shared.guess.is_new(key.hash) => reply(Ok(None)),
-            Some(_) | None => self.shared.looks.push(request, reply),
-        }
+        self.shared.looks.push(request, reply);
     }
 
     fn now(&self) -> Millis {

@@ -13,9 +13,11 @@ use crate::session::{Call, Session, Sockets};
 use crate::set::{Care, Set};
 use crate::shared::CLOCK;
 use crate::wants::Wants;
+use crate::whole::{Own, ending};
 use semel_core::Millis;
 use semel_store::{Result, StoreError, Work, script};
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// A schema for a measurement: not there before, and gone after it.
 pub struct Scratch {
@@ -68,7 +70,16 @@ impl Scratch {
         let begin = Begin::new(&self.schema, open::check_server(&self.session)?);
         let sessions =
             (0..connections).map(|_| self.sockets.connect(&address)).collect::<std::result::Result<_, _>>()?;
-        Ok(Raw { scratch: self, begin, sessions })
+        let node = Uuid::now_v7();
+        for writer in 0..connections {
+            let sql = format!(
+                "INSERT INTO \"{}\".batches (node, writer, counter, clock_ms) VALUES ($1, $2, 0, 0)",
+                self.schema
+            );
+            let row = vec![Val::Id(Some(node)), Val::int(writer as i64)];
+            ask(&self.session, Statement::new(sql, row)).map_err(OpenError::from)?;
+        }
+        Ok(Raw { scratch: self, begin, node, sent: vec![0; connections], sessions })
     }
 }
 
@@ -84,6 +95,9 @@ impl Drop for Scratch {
 pub struct Raw<'a> {
     scratch: &'a Scratch,
     begin: Begin,
+    node: Uuid,
+    /// Transactions on each connection.
+    sent: Vec<i64>,
     sessions: Vec<Session>,
 }
 
@@ -120,19 +134,22 @@ impl Raw<'_> {
     }
 
     /// Sends the transactions, one after the other on each connection.
-    pub fn fly(&self, flight: Flight) -> Result<Landed> {
+    pub fn fly(&mut self, flight: Flight) -> Result<Landed> {
         let mut shares: Vec<Vec<Set>> = self.sessions.iter().map(|_| Vec::new()).collect();
         let count = shares.len().max(1);
         for (number, set) in flight.0.into_iter().enumerate() {
             shares[number % count].push(set);
         }
         let began = Instant::now();
+        let (node, begin) = (self.node, &self.begin.write);
         let landed: std::result::Result<Vec<Vec<Duration>>, Error> = std::thread::scope(|scope| {
-            let flying: Vec<_> = self
-                .sessions
-                .iter()
-                .zip(shares)
-                .map(|(session, share)| scope.spawn(|| self.send(session, share)))
+            let writers = self.sessions.iter().zip(&mut self.sent).zip(shares).enumerate();
+            let flying: Vec<_> = writers
+                .map(|(writer, ((session, sent), share))| {
+                    let mut own = Own { node, writer: writer as i64, next: *sent, now: 0 };
+                    *sent += share.len() as i64;
+                    scope.spawn(move || send(session, begin, &mut own, share))
+                })
                 .collect();
             let lost = |_| Err(Error::Lost("a thread of the measurement panicked".into()));
             flying.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
@@ -141,17 +158,18 @@ impl Raw<'_> {
         let each = landed.map_err(|error| classify(&error))?.into_iter().flatten().collect();
         Ok(Landed { each, time })
     }
+}
 
-    fn send(&self, session: &Session, sets: Vec<Set>) -> std::result::Result<Vec<Duration>, Error> {
-        let mut took = Vec::with_capacity(sets.len());
-        for set in sets {
-            let began = Instant::now();
-            let mut calls = vec![Call::Text(self.begin.write.clone())];
-            calls.extend(flush(&set).into_iter().map(Call::Typed));
-            calls.push(Call::Text("COMMIT".into()));
-            session.fly(calls).rows()?;
-            took.push(began.elapsed());
-        }
-        Ok(took)
+fn send(session: &Session, begin: &str, own: &mut Own, sets: Vec<Set>) -> std::result::Result<Vec<Duration>, Error> {
+    let mut took = Vec::with_capacity(sets.len());
+    for set in sets {
+        let began = Instant::now();
+        own.next += 1;
+        let mut calls = vec![Call::Text(begin.to_owned())];
+        calls.extend(ending(own, flush(&set)).into_iter().map(Call::Typed));
+        calls.push(Call::Text("COMMIT".into()));
+        session.fly(calls).rows()?;
+        took.push(began.elapsed());
     }
+    Ok(took)
 }

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::classify::Error;
+use crate::flights::Flights;
 use crate::guess::Guess;
 use crate::lease::Lease;
 use crate::looks::Looks;
@@ -56,6 +57,7 @@ pub struct Shared {
     pub lease: Lease,
     pub looks: Looks,
     pub guess: Guess,
+    pub flights: Flights,
     /// What people call this process.
     pub name: String,
     /// Where the nodes of this schema hear each other.

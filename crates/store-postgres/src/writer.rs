@@ -26,12 +26,12 @@ use crate::session::{Call, Session};
 use crate::set::{Care, Set};
 use crate::shared::{CLOCK, Shared};
 use crate::wants::{Wants, is_alone};
+use crate::whole::{Own, ending};
 use semel_store::queue::{Job, Queue};
 use semel_store::{Done, Result, StoreError, Work, failpoint, script};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
 /// Writes in one transaction.
 const BATCH_MAX: usize = 512;
@@ -83,10 +83,14 @@ impl Writer {
 
     /// Runs until the queue is closed and empty.
     pub fn run(mut self) {
-        while let Some(jobs) = self.queue().take(BATCH_MAX) {
+        let shared = self.shared.clone();
+        while let Some(mut jobs) = self.queue().take(BATCH_MAX) {
+            if shared.flights.gather(jobs.len(), shared.lease.living()) {
+                jobs.extend(self.queue().take_waiting(BATCH_MAX - jobs.len()));
+            }
             let patient = Queue::patient(&jobs);
             for part in parts(jobs) {
-                self.batch(part);
+                shared.flights.fly(|| self.batch(part));
             }
             self.queue().done(patient);
         }
@@ -225,7 +229,7 @@ impl Writer {
             }
         };
         let end = if failpoint::committing(works.iter().copied()) { "ROLLBACK" } else { "COMMIT" };
-        let own = own_row(life.node, number, next, transaction.set.now.0);
+        let own = Own { node: life.node, writer: number, next, now: transaction.set.now.0 };
         let restored = transaction.set.restored.as_ref().map(|row| row.restored_at);
         let end = transaction.land(own, end);
         match end {
@@ -327,15 +331,6 @@ impl Writer {
         self.counter = after;
         Ok(fate)
     }
-}
-
-/// Raises this writer's row, if it is as it was left.
-fn own_row(node: Uuid, writer: i64, next: i64, now: i64) -> Statement {
-    let sql = format!(
-        "WITH done AS (UPDATE batches SET counter = $3, clock_ms = greatest(clock_ms, $4) WHERE node = $1 AND writer = $2 \
-         AND counter = $3 - 1 AND NOT fenced RETURNING 1) SELECT must((SELECT count(*) FROM done) = 1, '{LOST_PLACE}')"
-    );
-    Statement::new(sql, vec![Val::Id(Some(node)), Val::int(writer), Val::int(next), Val::int(now)])
 }
 
 /// Works that ask about whole tables are done alone.
@@ -473,14 +468,13 @@ impl Transaction<'_> {
         }
     }
 
-    fn land(self, own: Statement, end: &str) -> std::result::Result<(), Landing> {
+    fn land(self, own: Own, end: &str) -> std::result::Result<(), Landing> {
         let mut calls = match (self.rounds, self.care) {
             (0, _) => self.preface(),
             (1, _) | (_, Care::Insistent) => vec![],
             (_, Care::Hopeful | Care::Careful) => vec![Call::Text(format!("SET LOCAL lock_timeout = '{LOCK_MAX}'"))],
         };
-        calls.push(Call::Typed(own));
-        calls.extend(flush(&self.set).into_iter().map(Call::Typed));
+        calls.extend(ending(&own, flush(&self.set)).into_iter().map(Call::Typed));
         calls.push(Call::Text(end.to_owned()));
         let flown = self.session.fly(calls);
         let all_sent = flown.all_sent;

@@ -51,6 +51,11 @@ pub trait Store: Reads {
     /// through [`Work::Admit`]. The decision row is returned, to be logged without being waited for.
     fn peek(&self, request: &AdmitRequest) -> Result<Option<(AdmitResult, DecisionRow)>>;
 
+    /// False if a look would most likely find nothing, and cost more than it saves. Only a hint: the admission decides.
+    fn is_worth_a_look(&self, _key: &KeyClaim) -> bool {
+        true
+    }
+
     /// As [`Store::peek`], for a store that is better asked about many at once: the answer may come on another thread.
     fn peek_later(&self, request: Box<AdmitRequest>, reply: PeekReply) {
         reply(self.peek(&request));

@@ -80,7 +80,7 @@ impl RawStore<'_> {
     /// Batches of all that `callers` could have waiting, for `time`. The clock stands while rows are made.
     fn measure_database(&mut self, scratch: &Scratch, callers: usize, time: Duration) -> Result<Figure, Failure> {
         let connections = semel_store_postgres::Options::default().writers;
-        let raw = scratch.raw(connections).map_err(broken)?;
+        let mut raw = scratch.raw(connections).map_err(broken)?;
         let meter = Meter { processes: vec![std::process::id()], database: self.place.database() };
         let batch = callers.div_ceil(connections);
         let mut figure = Figure::default();
