@@ -36,6 +36,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(30);
 const SAME_WISH: Duration = Duration::from_millis(250);
 /// Rows a sweep removes at once: few enough that admissions do not wait for it.
 const SWEEP_ROWS_MAX: u32 = 500;
+/// No file takes as long as this to be written, and no run to be admitted after the files of its inputs.
+const UPLOAD_MS_MAX: i64 = 86_400_000;
 const HEALTH_EVERY: Duration = Duration::from_millis(250);
 const READY_EVERY: Duration = Duration::from_millis(5);
 
@@ -174,6 +176,7 @@ fn sweep_rules(config: &Config) -> SweepRules {
     SweepRules {
         limit: SWEEP_ROWS_MAX,
         decisions_ms: config.retention_decisions_ms,
+        uploads_ms: UPLOAD_MS_MAX,
         history_ms: config.retention_history_ms,
     }
 }

@@ -4,7 +4,7 @@ use crate::classify::Error;
 use crate::codec::{Columns, Statement, Table};
 use crate::reads::{WHOLE, read_whole, whole_columns};
 use crate::session::{Call, Session};
-use crate::tables::{admin, claims, decisions, history, runs::Labels};
+use crate::tables::{admin, claims, decisions, files, history, runs::Labels};
 use semel_core::WorkspaceId;
 use semel_store::memory::Tables;
 use serde_json::Value as Json;
@@ -61,6 +61,10 @@ fn history(session: &Session, tables: &mut Tables) -> Result<(), Error> {
     tables.effects.extend(effects.into_iter().map(|(ws, row)| ((ws, row.run, row.step_id), row)));
     let logs = all(session, &history::LOGS, with_ws(history::read_log))?;
     tables.logs.extend(logs.into_iter().map(|(ws, row)| ((ws, row.run, row.seq), row)));
+    let files = all(session, &files::FILES, with_ws(files::read_file))?;
+    tables.files.extend(files.into_iter().map(|(ws, row)| ((ws, row.run, row.path.clone()), row)));
+    tables.chunks.extend(all(session, &files::CHUNKS, files::read_chunk)?);
+    tables.uploads.extend(all(session, &files::UPLOADS, files::read_upload)?);
     let inbox = all(session, &history::MESSAGES, history::read_message)?;
     tables.inbox.extend(inbox.into_iter().map(|(ws, run, seq, message)| ((ws, run, seq), message)));
     Ok(())

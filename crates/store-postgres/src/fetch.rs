@@ -7,7 +7,7 @@
 use crate::classify::Error;
 use crate::codec::{Columns, Kind, Rows, Statement, Table, Val, unnest};
 use crate::set::{Care, Set};
-use crate::tables::{admin, claims, history, runs};
+use crate::tables::{admin, claims, files, history, runs};
 use crate::wants::*;
 use semel_core::{FlowRef, Millis, RunId, WorkspaceId};
 use semel_store::LogRow;
@@ -25,6 +25,7 @@ pub enum Part {
     /// Made where there was none.
     LanesMade,
     Kv,
+    Files,
     Runs,
     RunsShared,
     Children,
@@ -84,6 +85,11 @@ fn locked(wants: &Wants, mode: Mode, lock: &str, out: &mut Vec<(Part, Statement)
         let mut keys = admin::KV.keys();
         wants.kv.iter().for_each(|(ws, ns, key)| keys.push(vec![Val::ws(ws), Val::text(ns), Val::text(key)]));
         out.push((Part::Kv, admin::KV.select(keys, lock)));
+    }
+    if !wants.files.is_empty() {
+        let mut keys = files::FILES.keys();
+        wants.files.iter().for_each(|(ws, run, path)| keys.push(vec![Val::ws(ws), Val::run(*run), Val::text(path)]));
+        out.push((Part::Files, files::FILES.select(keys, lock)));
     }
     let updated = wants.runs.iter().filter(|(_, lock)| **lock == Lock::Update).map(|(key, _)| key);
     let updated = of_runs(updated);
@@ -275,6 +281,7 @@ fn asked(ask: Ask, set: &Set) -> Statement {
             );
             Statement::new(sql, limited(now, limit))
         }
+        Ask::SweepUploads { before, limit } => Statement::new(files::SWEEP, limited(before, limit)),
         Ask::SweepDecisions { before, limit } => {
             // Rows are written in order of time, or nearly so: only the oldest need a look.
             let sql = format!(
@@ -320,6 +327,12 @@ pub fn take_in(set: &mut Set, part: Part, rows: &[Row]) -> Result<(), Error> {
             for row in rows {
                 let (ws, kv) = admin::read_kv(row)?;
                 set.kv.found((ws, kv.namespace.clone(), kv.key.clone()), kv);
+            }
+        }
+        Part::Files => {
+            for row in rows {
+                let file = files::read_file(row)?;
+                set.files.found((row.ws(0)?, file.run, file.path.clone()), file);
             }
         }
         Part::Runs | Part::Children => {
@@ -413,7 +426,7 @@ fn answered(set: &mut Set, ask: Ask, rows: &[Row]) -> Result<(), Error> {
             let keys = rows.iter().map(|row| claim_found(set, row)).collect::<Result<_, _>>()?;
             set.claims_found.insert(ask, keys);
         }
-        Ask::SweepKv { .. } | Ask::SweepDecisions { .. } => {
+        Ask::SweepKv { .. } | Ask::SweepUploads { .. } | Ask::SweepDecisions { .. } => {
             set.counted.insert(ask, rows.len() as u64);
         }
     }
@@ -454,6 +467,7 @@ pub fn settle(set: &mut Set, wants: &Wants) {
     wants.claims.iter().for_each(|key| set.claims.not_found(key));
     wants.lanes.iter().for_each(|key| set.lanes.not_found(key));
     wants.kv.iter().for_each(|key| set.kv.not_found(key));
+    wants.files.iter().for_each(|key| set.files.not_found(key));
     wants.runs.keys().for_each(|key| set.runs.not_found(key));
     wants.flows.iter().for_each(|key| set.flow_heads.not_found(key));
     wants.tokens.iter().for_each(|key| set.tokens.not_found(key));

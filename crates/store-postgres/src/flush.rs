@@ -8,8 +8,8 @@ use crate::cache::{Cache, Changes};
 use crate::classify::LOST_RACE;
 use crate::codec::{Kind, Rows, Statement, Table, Val, unnest};
 use crate::set::{PROVISIONAL, Pair, Set};
-use crate::tables::{admin, claims, decisions, history, runs};
-use crate::wants::{RowKey, RunKey};
+use crate::tables::{admin, claims, decisions, files, history, runs};
+use crate::wants::{FileKey, RowKey, RunKey};
 use semel_store::codec::json;
 use semel_store::{Inbox, RunRow};
 use std::collections::BTreeSet;
@@ -42,18 +42,44 @@ pub fn flush(set: &Set) -> Vec<Statement> {
         |(ws, namespace, key)| vec![Val::ws(ws), Val::text(namespace), Val::text(key)],
         &mut out,
     );
+    let files = set.files.changes();
+    write(&files::FILES, &files, |(ws, _, _), row| files::file_row(ws, row), file_key, &mut out);
     let heads = set.runs.changes();
     heads_of(set, &heads, &mut out);
     values(set, &mut out);
     history(set, &mut out);
+    chunks(set, &mut out);
     administration(set, &mut out);
     answers(set, &mut out);
     absent(&claims::CLAIMS, &keys, |(ws, hash)| vec![Val::ws(ws), Val::hash(*hash)], &mut out);
     absent(&claims::LANES, &lanes, |(ws, hash)| vec![Val::ws(ws), Val::hash(*hash)], &mut out);
     absent(&admin::KV, &kv, |(ws, ns, key)| vec![Val::ws(ws), Val::text(ns), Val::text(key)], &mut out);
+    absent(&files::FILES, &files, file_key, &mut out);
     absent(&runs::RUNS, &heads, |(ws, run)| vec![Val::ws(ws), Val::run(*run)], &mut out);
     numbered(set, &mut out);
     out
+}
+
+fn file_key((ws, run, path): &FileKey) -> Vec<Val<'_>> {
+    vec![Val::ws(ws), Val::run(*run), Val::text(path)]
+}
+
+/// Nobody reads these rows by another way than by the file that names them.
+fn chunks(set: &Set, out: &mut Vec<Statement>) {
+    write(
+        &files::CHUNKS,
+        &set.chunks.changes(),
+        |key, bytes| files::chunk_row(key, bytes),
+        |(ws, run, (file, number))| vec![Val::ws(ws), Val::run(*run), Val::hash(*file), Val::int(*number)],
+        out,
+    );
+    write(
+        &files::UPLOADS,
+        &set.uploads.changes(),
+        |key, at| files::upload_row(key, *at),
+        |(ws, run, file)| vec![Val::ws(ws), Val::run(*run), Val::hash(*file)],
+        out,
+    );
 }
 
 fn push(rows: Rows, make: impl FnOnce(Rows) -> Statement, out: &mut Vec<Statement>) {
@@ -104,6 +130,19 @@ fn removals(set: &Set, out: &mut Vec<Statement>) {
     for table in ["run_values", "run_labels", "journal", "snapshots", "timers", "effects", "logs", "inbox"] {
         push(marked(&set.gone), |rows| rows.statement(of_run(table)), out);
     }
+    for table in ["files", "file_chunks", "uploads"] {
+        push(marked(&set.gone), |rows| rows.statement(of_run(table)), out);
+        push(marked(&set.erased), |rows| rows.statement(of_run(table)), out);
+    }
+    let mut replaced = files::UPLOADS.keys();
+    for ((ws, run, file), slot) in &set.chunks_gone.0 {
+        if slot.now.is_some() {
+            replaced.push(vec![Val::ws(ws), Val::run(*run), Val::hash(*file)]);
+        }
+    }
+    let sql = "DELETE FROM file_chunks t USING unnest($1, $2, $3) AS k (ws, run, file) \
+               WHERE t.ws = k.ws AND t.run = k.run AND t.file = k.file";
+    push(replaced, |rows| rows.statement(sql), out);
     push(marked(&set.timers_gone), |rows| rows.statement(of_run("timers")), out);
     push(marked(&set.erased), |rows| rows.statement(of_run("logs")), out);
     push(marked(&set.erased), |rows| rows.statement(of_run("inbox")), out);

@@ -177,7 +177,13 @@ fn writer_of(work: &Work, writers: usize) -> usize {
         Work::LogDecision(row) => row.claim.unwrap_or(Hash16([0; 16])),
         Work::KvSet { key, .. } | Work::KvDelete { key, .. } => Hash16::of(&[key.as_bytes()]),
         Work::ReleaseKey { hash, .. } => *hash,
-        Work::DeleteRun { run, .. } | Work::EraseRun { run, .. } | Work::Message { run, .. } => Hash16(*run.as_bytes()),
+        Work::DeleteRun { run, .. }
+        | Work::EraseRun { run, .. }
+        | Work::Message { run, .. }
+        | Work::DeleteFile { run, .. } => Hash16(*run.as_bytes()),
+        // Chunks and the row that names them go through one writer, in order.
+        Work::PutChunk(chunk) => Hash16(*chunk.run.as_bytes()),
+        Work::PutFile { row, .. } => Hash16(*row.run.as_bytes()),
         Work::PutFlow { .. }
         | Work::AdvanceSchedule(_)
         | Work::PutSecret(_)

@@ -9,7 +9,7 @@ use crate::fetch::{self, Mode, Part};
 use crate::session::{Call, Session};
 use crate::set::Set;
 use crate::shared::Shared;
-use crate::tables::{admin, claims, decisions, history, runs};
+use crate::tables::{admin, claims, decisions, files, history, runs};
 use crate::wants::Wants;
 use parking_lot::{Condvar, Mutex};
 use semel_core::admission::Claim;
@@ -417,6 +417,22 @@ impl Reads for PostgresStore {
         let names = admin::KV.names("");
         let sql = format!("SELECT {names} FROM kv WHERE ws = $1 AND namespace = $2 AND key = $3");
         self.one(&sql, || vec![ws(workspace), text(namespace), text(key)], |row| Ok(admin::read_kv(row)?.1))
+    }
+    fn file(&self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<Option<FileRow>> {
+        let sql = format!("SELECT {} FROM files WHERE ws = $1 AND run = $2 AND path = $3", files::FILES.names(""));
+        self.one(&sql, || vec![ws(workspace), Val::run(run), text(path)], files::read_file)
+    }
+    fn files(&self, workspace: &WorkspaceId, run: RunId, after: Option<&str>, limit: u32) -> Result<Vec<FileRow>> {
+        let names = files::FILES.names("");
+        let sql = format!("SELECT {names} FROM files WHERE ws = $1 AND run = $2 AND path > $3 ORDER BY path LIMIT $4");
+        let values = || vec![ws(workspace), Val::run(run), text(after.unwrap_or_default()), Val::int(limit)];
+        self.all(&sql, values, files::read_file)
+    }
+    fn file_chunk(&self, workspace: &WorkspaceId, run: RunId, file: Hash16, number: u32) -> Result<Option<Vec<u8>>> {
+        let names = files::CHUNKS.names("");
+        let sql = format!("SELECT {names} FROM file_chunks WHERE ws = $1 AND run = $2 AND file = $3 AND number = $4");
+        let values = || vec![ws(workspace), Val::run(run), Val::hash(file), Val::int(number)];
+        self.one(&sql, values, |row| Ok(files::read_chunk(row)?.1))
     }
     fn kv_list(&self, workspace: &WorkspaceId, namespace: &str, after: Option<&str>, limit: u32) -> Result<Vec<KvRow>> {
         let sql = format!("SELECT {} FROM kv WHERE ws = $1", admin::KV.names(""));

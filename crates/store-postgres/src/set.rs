@@ -89,6 +89,12 @@ pub struct Set {
     pub timers_gone: Cache<RunKey, ()>,
     pub erased: Cache<RunKey, ()>,
 
+    pub files: Cache<FileKey, FileRow>,
+    pub chunks: Cache<(WorkspaceId, RunId, (Hash16, u32)), Vec<u8>>,
+    /// Files whose stored chunks go before anything is written.
+    pub chunks_gone: Cache<(WorkspaceId, RunId, Hash16), ()>,
+    pub uploads: Cache<(WorkspaceId, RunId, Hash16), Millis>,
+
     pub decisions: Vec<DecisionRow>,
     pub flow_heads: Cache<(WorkspaceId, FlowRef), FlowRow>,
     pub flows: Vec<FlowRow>,

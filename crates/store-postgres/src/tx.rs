@@ -1,8 +1,8 @@
 //! The row primitives over a working set.
 
-use crate::cache::Stored;
+use crate::cache::{Cache, Stored};
 use crate::set::{Line, Set};
-use crate::wants::{Ask, Lock};
+use crate::wants::{Ask, Lock, RunKey};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::*;
@@ -49,6 +49,13 @@ impl Set {
             Some(found) => Ok(found.clone()),
             None => self.miss(|wants| _ = wants.asks.insert(ask)),
         }
+    }
+
+    /// Takes out the pending rows of a run's files; the stored ones go with the run or its values.
+    fn remove_files(&mut self, key: &(WorkspaceId, RunId)) -> Result<()> {
+        self.remove_of_run(|set| &mut set.files, key)?;
+        self.remove_of_run(|set| &mut set.chunks, key)?;
+        self.remove_of_run(|set| &mut set.uploads, key)
     }
 
     fn count_by(&mut self, ask: Ask) -> Result<u64> {
@@ -208,7 +215,8 @@ impl Tx for Set {
         self.remove_of_run(|set| &mut set.timers, &key)?;
         self.remove_of_run(|set| &mut set.logs, &key)?;
         self.remove_of_run(|set| &mut set.inbox, &key)?;
-        self.remove_of_run(|set| &mut set.effects, &key)
+        self.remove_of_run(|set| &mut set.effects, &key)?;
+        self.remove_files(&key)
     }
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
         let key = self.existing(workspace, id)?;
@@ -217,6 +225,7 @@ impl Tx for Set {
         self.put(|set| &mut set.results, key.clone(), Some((None, None)))?;
         self.remove_of_run(|set| &mut set.logs, &key)?;
         self.remove_of_run(|set| &mut set.inbox, &key)?;
+        self.remove_files(&key)?;
         self.erase_pending(&key)
     }
 
@@ -303,6 +312,37 @@ impl Tx for Set {
     }
     fn delete_kv(&mut self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<()> {
         self.put(|set| &mut set.kv, (workspace.clone(), namespace.to_owned(), key.to_owned()), None)
+    }
+
+    fn file(&mut self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<Option<FileRow>> {
+        let key = (workspace.clone(), run, path.to_owned());
+        let removed = |cache: &Cache<RunKey, ()>| cache.get(&(workspace.clone(), run)).is_some_and(Option::is_some);
+        match self.files.get(&key) {
+            Some(now) => Ok(now.clone()),
+            // What is stored goes with the run before anything is written.
+            None if removed(&self.gone) || removed(&self.erased) => Ok(None),
+            None => self.miss(|wants| _ = wants.files.insert(key)),
+        }
+    }
+    fn put_file(&mut self, workspace: &WorkspaceId, row: &FileRow) -> Result<()> {
+        self.put(|set| &mut set.files, (workspace.clone(), row.run, row.path.clone()), Some(row.clone()))
+    }
+    fn delete_file(&mut self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<()> {
+        self.put(|set| &mut set.files, (workspace.clone(), run, path.to_owned()), None)
+    }
+    fn put_chunk(&mut self, chunk: &FileChunk) -> Result<()> {
+        let key = (chunk.workspace.clone(), chunk.run, (chunk.file, chunk.number));
+        self.put(|set| &mut set.chunks, key, Some(chunk.bytes.clone()))
+    }
+    fn delete_chunks(&mut self, workspace: &WorkspaceId, run: RunId, file: Hash16) -> Result<()> {
+        self.put(|set| &mut set.chunks_gone, (workspace.clone(), run, file), Some(()))?;
+        let range = (workspace.clone(), run, (file, 0))..=(workspace.clone(), run, (file, u32::MAX));
+        let pending: Vec<_> = self.chunks.0.range(range).map(|(key, _)| key.clone()).collect();
+        pending.into_iter().try_for_each(|key| self.put(|set| &mut set.chunks, key, None))
+    }
+    fn put_upload(&mut self, workspace: &WorkspaceId, run: RunId, file: Hash16) -> Result<()> {
+        let now = self.now;
+        self.put(|set| &mut set.uploads, (workspace.clone(), run, file), Some(now))
     }
 
     fn flow_head(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Option<FlowRow>> {
@@ -411,6 +451,9 @@ impl Tx for Set {
     }
     fn sweep_kv(&mut self, now: Millis, limit: u32) -> Result<u64> {
         self.count_by(Ask::SweepKv { now, limit })
+    }
+    fn sweep_uploads(&mut self, before: Millis, limit: u32) -> Result<u64> {
+        self.count_by(Ask::SweepUploads { before, limit })
     }
     fn sweep_decisions(&mut self, before: Millis, limit: u32) -> Result<u64> {
         self.count_by(Ask::SweepDecisions { before, limit })

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type HashKey = (WorkspaceId, Hash16);
 pub type RunKey = (WorkspaceId, RunId);
 pub type KvKey = (WorkspaceId, String, String);
+pub type FileKey = (WorkspaceId, RunId, String);
 pub type RowKey = (WorkspaceId, RunId, u64);
 
 /// How a head is locked.
@@ -25,6 +26,7 @@ pub enum Ask {
     OpenRuns,
     ForgottenClaims { now: Millis, limit: u32 },
     SweepKv { now: Millis, limit: u32 },
+    SweepUploads { before: Millis, limit: u32 },
     SweepDecisions { before: Millis, limit: u32 },
     OldRuns { before: Millis, limit: u32 },
 }
@@ -42,6 +44,7 @@ pub struct Wants {
     /// Whether this run waits there.
     pub places: BTreeSet<(WorkspaceId, Hash16, RunId)>,
     pub kv: BTreeSet<KvKey>,
+    pub files: BTreeSet<FileKey>,
     pub runs: BTreeMap<RunKey, Lock>,
     /// The runs that these claims lead to, whatever they are.
     pub runs_of_claims: BTreeSet<HashKey>,
@@ -75,6 +78,7 @@ impl Wants {
             && self.lines.is_empty()
             && self.places.is_empty()
             && self.kv.is_empty()
+            && self.files.is_empty()
             && self.runs.is_empty()
             && self.parents_of.is_empty()
             && self.children_of.is_empty()
@@ -101,6 +105,7 @@ impl Wants {
         }
         self.places.extend(other.places);
         self.kv.extend(other.kv);
+        self.files.extend(other.files);
         other.runs.into_iter().for_each(|(key, lock)| self.run(key, lock));
         self.runs_of_claims.extend(other.runs_of_claims);
         self.parents_of.extend(other.parents_of);
@@ -160,9 +165,17 @@ impl Wants {
                 self.run((workspace.clone(), *run), Lock::Update);
                 self.claims_of.insert((workspace.clone(), *run));
             }
+            Work::PutFile { workspace, row, .. } => {
+                // Only whether the run is erased is asked.
+                self.run((workspace.clone(), row.run), Lock::Share);
+                self.files.insert((workspace.clone(), row.run, row.path.clone()));
+            }
+            Work::DeleteFile { workspace, run, path } => {
+                self.files.insert((workspace.clone(), *run, path.clone()));
+            }
             Work::Message { workspace, run, .. } => self.run((workspace.clone(), *run), Lock::Update),
             Work::AdvanceSchedule(row) => _ = self.schedules.insert((row.workspace.clone(), row.flow.clone())),
-            Work::PutToken(_) | Work::Sweep(_) | Work::Restored { .. } => {}
+            Work::PutChunk(_) | Work::PutToken(_) | Work::Sweep(_) | Work::Restored { .. } => {}
         }
     }
 

@@ -236,7 +236,7 @@ impl Audit for Snapshot<'_, '_> {
 }
 
 /// Tables whose rows are read by workspace, and would not be met if theirs were not there.
-const OF_WORKSPACES: [&str; 13] = [
+const OF_WORKSPACES: [&str; 16] = [
     "runs",
     "claims",
     "journal",
@@ -250,6 +250,9 @@ const OF_WORKSPACES: [&str; 13] = [
     "kv",
     "flows",
     "run_labels",
+    "files",
+    "file_chunks",
+    "uploads",
 ];
 
 /// What the checker of rows cannot see: pages, indexes, numbers that rows share. `full` compares

@@ -5,7 +5,7 @@ use crate::audit::Snapshot;
 use crate::classify::classify;
 use crate::dump;
 use crate::names::{Cx, Names};
-use crate::tables::{admin, claims, decisions, history, runs};
+use crate::tables::{admin, claims, decisions, files, history, runs};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use semel_core::admission::Claim;
@@ -155,6 +155,15 @@ impl Reads for SqliteStore {
     }
     fn kv(&self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>> {
         self.of(workspace, |cx, ws| admin::kv(cx, ws, namespace, key))
+    }
+    fn file(&self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<Option<FileRow>> {
+        self.of(workspace, |cx, ws| files::file(cx, ws, run, path))
+    }
+    fn files(&self, workspace: &WorkspaceId, run: RunId, after: Option<&str>, limit: u32) -> Result<Vec<FileRow>> {
+        self.of(workspace, |cx, ws| files::list(cx, ws, run, after, limit))
+    }
+    fn file_chunk(&self, workspace: &WorkspaceId, run: RunId, file: Hash16, number: u32) -> Result<Option<Vec<u8>>> {
+        self.of(workspace, |cx, ws| files::chunk(cx, ws, run, file, number))
     }
     fn kv_list(&self, workspace: &WorkspaceId, namespace: &str, after: Option<&str>, limit: u32) -> Result<Vec<KvRow>> {
         self.of(workspace, |cx, ws| admin::kv_list(cx, ws, namespace, after, limit))

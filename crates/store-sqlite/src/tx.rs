@@ -2,7 +2,7 @@
 
 use crate::classify::classify;
 use crate::names::Cx;
-use crate::tables::{admin, claims, decisions, history, runs};
+use crate::tables::{admin, claims, decisions, files, history, runs};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::*;
@@ -312,14 +312,16 @@ impl Tx for SqlTx<'_, '_> {
         now.claim.iter().for_each(|claim| self.cx.touch(*claim));
         self.write_in(workspace, |cx, ws| {
             runs::delete(cx, ws, id, num)?;
-            history::delete(cx, ws, id)
+            history::delete(cx, ws, id)?;
+            files::delete_of_run(cx, ws, id)
         })
     }
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
         let num = self.num(workspace, id)?;
         self.write_in(workspace, |cx, ws| {
             runs::put_values(cx, num, &RunValues::default())?;
-            history::erase(cx, ws, id)
+            history::erase(cx, ws, id)?;
+            files::delete_of_run(cx, ws, id)
         })
     }
 
@@ -389,6 +391,25 @@ impl Tx for SqlTx<'_, '_> {
         self.write_in(workspace, |cx, ws| admin::delete_kv(cx, ws, namespace, key))
     }
 
+    fn file(&mut self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<Option<FileRow>> {
+        self.read(workspace, |cx, ws| files::file(cx, ws, run, path))
+    }
+    fn put_file(&mut self, workspace: &WorkspaceId, row: &FileRow) -> Result<()> {
+        self.write_in(workspace, |cx, ws| files::put(cx, ws, row))
+    }
+    fn delete_file(&mut self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<()> {
+        self.write_in(workspace, |cx, ws| files::delete(cx, ws, run, path))
+    }
+    fn put_chunk(&mut self, chunk: &FileChunk) -> Result<()> {
+        self.write_in(&chunk.workspace, |cx, ws| files::put_chunk(cx, ws, chunk))
+    }
+    fn delete_chunks(&mut self, workspace: &WorkspaceId, run: RunId, file: Hash16) -> Result<()> {
+        self.write_in(workspace, |cx, ws| files::delete_chunks(cx, ws, run, file))
+    }
+    fn put_upload(&mut self, workspace: &WorkspaceId, run: RunId, file: Hash16) -> Result<()> {
+        self.write_in(workspace, |cx, ws| files::put_upload(cx, ws, run, file, self.now))
+    }
+
     fn flow_head(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Option<FlowRow>> {
         self.read(workspace, |cx, ws| admin::flow(cx, ws, flow, None))
     }
@@ -444,6 +465,10 @@ impl Tx for SqlTx<'_, '_> {
     }
     fn sweep_kv(&mut self, now: Millis, limit: u32) -> Result<u64> {
         self.write(|cx| admin::sweep_kv(cx, now, limit))
+    }
+    fn sweep_uploads(&mut self, before: Millis, limit: u32) -> Result<u64> {
+        self.flush()?;
+        self.write(|cx| files::sweep(cx, before, limit))
     }
     fn sweep_decisions(&mut self, before: Millis, limit: u32) -> Result<u64> {
         self.write(|cx| decisions::sweep(cx, before, limit))

@@ -84,6 +84,10 @@ pub trait Reads: Send + Sync {
     /// Expired rows are not returned as live: the caller gets them with `expires_at` in the past.
     fn kv(&self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>>;
     fn kv_list(&self, workspace: &WorkspaceId, namespace: &str, after: Option<&str>, limit: u32) -> Result<Vec<KvRow>>;
+    fn file(&self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<Option<FileRow>>;
+    /// Files of a run after the given path, in order of path.
+    fn files(&self, workspace: &WorkspaceId, run: RunId, after: Option<&str>, limit: u32) -> Result<Vec<FileRow>>;
+    fn file_chunk(&self, workspace: &WorkspaceId, run: RunId, file: Hash16, number: u32) -> Result<Option<Vec<u8>>>;
     /// `version: None` is the newest that is not retired.
     fn secret(&self, workspace: &WorkspaceId, name: &str, version: Option<u64>) -> Result<Option<SecretRow>>;
     /// Newest versions that are not retired, by name.

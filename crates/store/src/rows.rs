@@ -251,6 +251,19 @@ pub struct TokenRow {
     pub revoked_at: Option<Millis>,
 }
 
+/// A file of a run: where it is, and which chunks it is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRow {
+    pub run: RunId,
+    /// The whole path of its address.
+    pub path: String,
+    /// Names the chunks. Each writing has its own, so that a file is replaced as a whole or not at all.
+    pub file: Hash16,
+    pub bytes: u64,
+    pub chunks: u32,
+    pub at: Millis,
+}
+
 /// A store that was made from a backup: another incarnation of the one that was backed up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredRow {

@@ -6,6 +6,7 @@
 
 use crate::error::StoreError;
 use crate::rows::*;
+use crate::work::FileChunk;
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
@@ -59,9 +60,9 @@ pub trait Tx: Look {
     fn put_labels(&mut self, workspace: &WorkspaceId, id: RunId, labels: &[(String, String)]) -> Result<()>;
     /// Children in order of id.
     fn children(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<RunRow>>;
-    /// Removes the run with its journal, snapshot, timers, effects, logs, labels, inbox and values.
+    /// Removes the run with its journal, snapshot, timers, effects, logs, labels, inbox, files and values.
     fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
-    /// Drops every value column, the logs, the inbox and the keys in the decision log of a run;
+    /// Drops every value column, the logs, the inbox, the files and the keys in the decision log of a run;
     /// structure stays.
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
 
@@ -94,6 +95,14 @@ pub trait Tx: Look {
     fn put_kv(&mut self, workspace: &WorkspaceId, row: &KvRow) -> Result<()>;
     fn delete_kv(&mut self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<()>;
 
+    fn file(&mut self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<Option<FileRow>>;
+    fn put_file(&mut self, workspace: &WorkspaceId, row: &FileRow) -> Result<()>;
+    fn delete_file(&mut self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<()>;
+    fn put_chunk(&mut self, chunk: &FileChunk) -> Result<()>;
+    fn delete_chunks(&mut self, workspace: &WorkspaceId, run: RunId, file: Hash16) -> Result<()>;
+    /// Notes that a file is being written, so that a sweep sees to it if it comes to nothing.
+    fn put_upload(&mut self, workspace: &WorkspaceId, run: RunId, file: Hash16) -> Result<()>;
+
     /// The newest revision.
     fn flow_head(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Option<FlowRow>>;
     fn insert_flow(&mut self, row: &FlowRow) -> Result<()>;
@@ -122,6 +131,9 @@ pub trait Tx: Look {
     fn forgotten_claims(&mut self, now: Millis, limit: u32) -> Result<Vec<(WorkspaceId, Hash16)>>;
     /// Deletes expired kv rows, at most `limit`; returns how many.
     fn sweep_kv(&mut self, now: Millis, limit: u32) -> Result<u64>;
+    /// Settles uploads that began before `before`, at most `limit`: chunks that no file names go, and so do files of
+    /// runs that are not there. Returns how many uploads were settled.
+    fn sweep_uploads(&mut self, before: Millis, limit: u32) -> Result<u64>;
     /// Deletes decision rows older than `before`, at most `limit`; returns how many.
     fn sweep_decisions(&mut self, before: Millis, limit: u32) -> Result<u64>;
     /// Ended runs (completed, failed, cancelled) that ended before `before` and to which no claim

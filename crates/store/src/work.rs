@@ -244,6 +244,20 @@ pub enum Work {
         workspace: WorkspaceId,
         run: RunId,
     },
+    /// A piece of a file that is being written; nobody sees it before [`Work::PutFile`].
+    PutChunk(Box<FileChunk>),
+    /// The file is whole: it is there from now on, instead of what was at its path.
+    PutFile {
+        workspace: WorkspaceId,
+        row: Box<FileRow>,
+        /// Its last chunk, so that a small file is one write.
+        last: Option<Vec<u8>>,
+    },
+    DeleteFile {
+        workspace: WorkspaceId,
+        run: RunId,
+        path: String,
+    },
     /// Leave an inbox message (from another node's request or from an operator).
     Message {
         workspace: WorkspaceId,
@@ -260,11 +274,23 @@ pub enum Work {
     },
 }
 
+#[derive(Clone, Debug)]
+pub struct FileChunk {
+    pub workspace: WorkspaceId,
+    pub run: RunId,
+    pub file: Hash16,
+    /// From 0 on.
+    pub number: u32,
+    pub bytes: Vec<u8>,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct SweepRules {
     pub limit: u32,
     /// Decision rows older than this many milliseconds go.
     pub decisions_ms: i64,
+    /// Files that were begun longer ago and came to nothing go.
+    pub uploads_ms: i64,
     /// Ended runs older than this go, if their claims have been forgotten or outlive them.
     pub history_ms: Option<i64>,
 }

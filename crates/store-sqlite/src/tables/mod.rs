@@ -4,5 +4,6 @@
 pub mod admin;
 pub mod claims;
 pub mod decisions;
+pub mod files;
 pub mod history;
 pub mod runs;

@@ -232,7 +232,8 @@ impl Bench {
     }
 
     pub fn sweep(&self, limit: u32) -> u64 {
-        match self.call(Work::Sweep(SweepRules { limit, decisions_ms: 30 * DAY_MS, history_ms: Some(30 * DAY_MS) })) {
+        let rules = SweepRules { limit, decisions_ms: 30 * DAY_MS, uploads_ms: DAY_MS, history_ms: Some(30 * DAY_MS) };
+        match self.call(Work::Sweep(rules)) {
             Done::Count(count) => count,
             other => panic!("not a sweep: {other:?}"),
         }

@@ -1,6 +1,6 @@
 //! The list of cases, once.
 
-use super::{Bench, admission, checks, commits, lanes, lists, manage, removal, restore, walls};
+use super::{Bench, admission, checks, commits, files, lanes, lists, manage, removal, restore, walls};
 
 /// Hands the list of `module::case` pairs to the macro named.
 ///
@@ -125,6 +125,18 @@ macro_rules! conformance_cases {
             removal::a_sweep_is_bounded,
             removal::a_sweep_drops_old_decisions,
             removal::a_sweep_drops_old_history,
+            files::a_file_is_seen_when_it_is_whole,
+            files::a_file_comes_back_byte_for_byte,
+            files::an_empty_file_is_one,
+            files::a_file_is_replaced_as_a_whole,
+            files::a_deleted_file_leaves_nothing,
+            files::files_are_listed_in_pages,
+            files::files_stay_in_their_workspace,
+            files::files_go_with_their_run,
+            files::files_are_erased_with_the_payloads,
+            files::an_erased_run_gets_no_file,
+            files::a_sweep_drops_what_came_to_nothing,
+            files::a_sweep_keeps_what_a_run_has,
             checks::a_journal_that_does_not_parse_is_found,
             checks::work_after_the_end_is_found,
             checks::a_snapshot_of_another_state_is_found,

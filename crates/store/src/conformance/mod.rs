@@ -9,6 +9,7 @@ mod cases;
 mod checks;
 mod commits;
 pub mod differential;
+mod files;
 mod lanes;
 mod lists;
 mod manage;

@@ -98,7 +98,8 @@ impl<'a> Program<'a> {
         match self.dice.below(100) {
             0..=31 => Work::Admit(Box::new(self.admit())),
             32..=39 => self.admit_and_run(),
-            40..=74 => Work::Commit(Box::new(self.commit())),
+            40..=42 => self.file(),
+            43..=74 => Work::Commit(Box::new(self.commit())),
             75..=77 => self.kv(),
             78..=80 => self.release(),
             81..=83 => self.of_run(|workspace, run| Work::DeleteRun { workspace, run }),
@@ -361,6 +362,22 @@ impl<'a> Program<'a> {
         }
     }
 
+    fn file(&mut self) -> Work {
+        let (workspace, run) = self.run();
+        let (file, path) = (Hash16([self.dice.below(4) as u8; 16]), format!("/{}", self.dice.below(2)));
+        let bytes = vec![b'a' + self.dice.below(3) as u8; 3];
+        let number = self.dice.below(2) as u32;
+        match self.dice.below(5) {
+            0 => Work::DeleteFile { workspace, run, path },
+            1 | 2 => Work::PutChunk(Box::new(FileChunk { workspace, run, file, number, bytes })),
+            _ => {
+                let row = FileRow { run, path, file, bytes: 3, chunks: number + 1, at: Millis(0) };
+                let last = self.dice.chance(50).then_some(bytes);
+                Work::PutFile { workspace, row: Box::new(row), last }
+            }
+        }
+    }
+
     fn message(&mut self) -> Work {
         let (workspace, run) = self.run();
         let other = self.run().1;
@@ -379,7 +396,8 @@ impl<'a> Program<'a> {
     fn sweep(&mut self) -> Work {
         let history_ms = self.dice.chance(60).then(|| self.dice.below(50) as i64);
         let decisions_ms = self.dice.pick(&[30_i64, 86_400_000]);
-        Work::Sweep(SweepRules { limit: 1 + self.dice.below(8) as u32, decisions_ms, history_ms })
+        let uploads_ms = self.dice.below(30) as i64;
+        Work::Sweep(SweepRules { limit: 1 + self.dice.below(8) as u32, decisions_ms, uploads_ms, history_ms })
     }
 
     fn schedule(&mut self, trigger: &str) -> ScheduleRow {

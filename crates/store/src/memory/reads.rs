@@ -166,6 +166,21 @@ impl Reads for MemoryStore {
         Ok(rows.take(limit as usize).map(|(_, row)| row.clone()).collect())
     }
 
+    fn file(&self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<Option<FileRow>> {
+        Ok(self.tables.lock().files.get(&(workspace.clone(), run, path.to_owned())).cloned())
+    }
+
+    fn files(&self, workspace: &WorkspaceId, run: RunId, after: Option<&str>, limit: u32) -> Result<Vec<FileRow>> {
+        let tables = self.tables.lock();
+        let of_run = tables.files.iter().filter(|((ws, id, _), _)| ws == workspace && *id == run);
+        let rest = of_run.filter(|((_, _, path), _)| after.is_none_or(|after| path.as_str() > after));
+        Ok(rest.take(limit as usize).map(|(_, row)| row.clone()).collect())
+    }
+
+    fn file_chunk(&self, workspace: &WorkspaceId, run: RunId, file: Hash16, number: u32) -> Result<Option<Vec<u8>>> {
+        Ok(self.tables.lock().chunks.get(&(workspace.clone(), run, (file, number))).cloned())
+    }
+
     fn secret(&self, workspace: &WorkspaceId, name: &str, version: Option<u64>) -> Result<Option<SecretRow>> {
         let tables = self.tables.lock();
         let mut versions = tables.secrets.values().rev().filter(|s| s.workspace == *workspace && s.name == name);

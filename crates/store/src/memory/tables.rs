@@ -25,6 +25,10 @@ pub struct Tables {
     pub effects: BTreeMap<(WorkspaceId, RunId, Hash16), EffectRow>,
     pub logs: BTreeMap<(WorkspaceId, RunId, u64), LogRow>,
     pub inbox: BTreeMap<(WorkspaceId, RunId, u64), Inbox>,
+    pub files: BTreeMap<(WorkspaceId, RunId, String), FileRow>,
+    pub chunks: BTreeMap<(WorkspaceId, RunId, (Hash16, u32)), Vec<u8>>,
+    /// Files that were begun, and when, until a sweep has seen what became of them.
+    pub uploads: BTreeMap<(WorkspaceId, RunId, Hash16), Millis>,
     pub decisions: BTreeMap<u64, DecisionRow>,
     pub kv: BTreeMap<(WorkspaceId, String, String), KvRow>,
     pub flows: BTreeMap<(WorkspaceId, FlowRef, u32), FlowRow>,
@@ -77,6 +81,13 @@ impl Tables {
             "logs": list(self.logs.iter().map(|((ws, _, _), log)| row(ws, log))),
             "inbox": list(self.inbox.iter().map(|((ws, run, seq), message)| {
                 json!({"workspace": ws, "run": run, "seq": seq, "message": message})
+            })),
+            "files": list(self.files.iter().map(|((ws, _, _), file)| row(ws, file))),
+            "chunks": list(self.chunks.iter().map(|((ws, run, (file, number)), bytes)| {
+                json!({"workspace": ws, "run": run, "file": file, "number": number, "bytes": text(bytes)})
+            })),
+            "uploads": list(self.uploads.iter().map(|((ws, run, file), at)| {
+                json!({"workspace": ws, "run": run, "file": file, "at": at})
             })),
             "decisions": list(self.decisions.values().map(|decision| json!(decision))),
             "kv": list(self.kv.iter().map(|((ws, _, _), kv)| row(ws, kv))),

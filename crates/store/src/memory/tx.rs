@@ -4,6 +4,7 @@ use super::tables::{RunKey, Tables, forget_at};
 use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Look, Result, Tx};
+use crate::work::FileChunk;
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
@@ -94,8 +95,18 @@ impl<'a> MemoryTx<'a> {
         keys.into_iter().try_for_each(|key| self.remove(table, key))
     }
 
-    fn remove_of_run<V: 'static>(&mut self, table: Pick<(WorkspaceId, RunId, u64), V>, key: &RunKey) -> Result<()> {
+    fn remove_of_run<T, V>(&mut self, table: Pick<(WorkspaceId, RunId, T), V>, key: &RunKey) -> Result<()>
+    where
+        T: Ord + Clone + 'static,
+        V: 'static,
+    {
         self.remove_where(table, |(ws, run, _)| (ws, run) == (&key.0, &key.1))
+    }
+
+    fn remove_files(&mut self, key: &RunKey) -> Result<()> {
+        self.remove_of_run(|t| &mut t.files, key)?;
+        self.remove_of_run(|t| &mut t.chunks, key)?;
+        self.remove_of_run(|t| &mut t.uploads, key)
     }
 
     fn writable(&self) -> Result<()> {
@@ -225,13 +236,15 @@ impl Tx for MemoryTx<'_> {
         self.remove_of_run(|t| &mut t.timers, &key)?;
         self.remove_of_run(|t| &mut t.logs, &key)?;
         self.remove_of_run(|t| &mut t.inbox, &key)?;
-        self.remove_where(|t| &mut t.effects, |(ws, run, _)| (ws, run) == (&key.0, &key.1))
+        self.remove_of_run(|t| &mut t.effects, &key)?;
+        self.remove_files(&key)
     }
 
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
         let key = self.existing_run(workspace, id)?;
         self.put(|t| &mut t.run_values, key.clone(), RunValues::default())?;
         self.remove_of_run(|t| &mut t.logs, &key)?;
+        self.remove_files(&key)?;
         for (seq, _) in self.inbox(workspace, id)? {
             self.delete_inbox(workspace, id, seq)?;
         }
@@ -318,6 +331,32 @@ impl Tx for MemoryTx<'_> {
 
     fn delete_kv(&mut self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<()> {
         self.remove(|t| &mut t.kv, (workspace.clone(), namespace.to_owned(), key.to_owned()))
+    }
+
+    fn file(&mut self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<Option<FileRow>> {
+        Ok(self.tables.files.get(&(workspace.clone(), run, path.to_owned())).cloned())
+    }
+
+    fn put_file(&mut self, workspace: &WorkspaceId, row: &FileRow) -> Result<()> {
+        self.put(|t| &mut t.files, (workspace.clone(), row.run, row.path.clone()), row.clone())
+    }
+
+    fn delete_file(&mut self, workspace: &WorkspaceId, run: RunId, path: &str) -> Result<()> {
+        self.remove(|t| &mut t.files, (workspace.clone(), run, path.to_owned()))
+    }
+
+    fn put_chunk(&mut self, chunk: &FileChunk) -> Result<()> {
+        let key = (chunk.workspace.clone(), chunk.run, (chunk.file, chunk.number));
+        self.put(|t| &mut t.chunks, key, chunk.bytes.clone())
+    }
+
+    fn delete_chunks(&mut self, workspace: &WorkspaceId, run: RunId, file: Hash16) -> Result<()> {
+        self.remove_where(|t| &mut t.chunks, |(ws, id, (of, _))| (ws, *id, *of) == (workspace, run, file))
+    }
+
+    fn put_upload(&mut self, workspace: &WorkspaceId, run: RunId, file: Hash16) -> Result<()> {
+        let (key, now) = ((workspace.clone(), run, file), self.now);
+        self.put(|t| &mut t.uploads, key, now)
     }
 
     fn flow_head(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Option<FlowRow>> {
@@ -407,6 +446,27 @@ impl Tx for MemoryTx<'_> {
         let keys = first(self.tables.kv.iter().filter_map(ended).collect(), limit);
         let count = keys.len() as u64;
         keys.into_iter().try_for_each(|(_, key)| self.remove(|t| &mut t.kv, key))?;
+        Ok(count)
+    }
+
+    fn sweep_uploads(&mut self, before: Millis, limit: u32) -> Result<u64> {
+        let old = self.tables.uploads.iter().filter(|(_, at)| **at < before).map(|(key, at)| (*at, key.clone()));
+        let old = first(old.collect(), limit);
+        let count = old.len() as u64;
+        for (_, (workspace, run, file)) in old {
+            let is_named = |((ws, of, _), row): &(&(WorkspaceId, RunId, String), &FileRow)| {
+                *ws == workspace && *of == run && row.file == file
+            };
+            let path = self.tables.files.iter().find(is_named).map(|(_, row)| row.path.clone());
+            let has_run = self.tables.runs.contains_key(&(workspace.clone(), run));
+            if path.is_none() || !has_run {
+                self.delete_chunks(&workspace, run, file)?;
+            }
+            if let Some(path) = path.filter(|_| !has_run) {
+                self.delete_file(&workspace, run, &path)?;
+            }
+            self.remove(|t| &mut t.uploads, (workspace, run, file))?;
+        }
         Ok(count)
     }
 

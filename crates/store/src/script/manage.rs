@@ -241,6 +241,7 @@ pub(super) fn sweep(tx: &mut dyn Tx, rules: &SweepRules) -> Result<Done> {
         count += 1;
     }
     count += tx.sweep_kv(now, rules.limit)?;
+    count += tx.sweep_uploads(now.plus(-rules.uploads_ms), rules.limit)?;
     count += tx.sweep_decisions(now.plus(-rules.decisions_ms), rules.limit)?;
     if let Some(history_ms) = rules.history_ms {
         for (workspace, id) in tx.old_runs(now.plus(-history_ms), rules.limit)? {

@@ -7,6 +7,7 @@
 mod admit;
 mod commit;
 mod ending;
+mod files;
 mod lanes;
 mod manage;
 mod restore;
@@ -43,6 +44,9 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::ReleaseKey { workspace, hash, by } => manage::release_key(tx, workspace, *hash, by),
         Work::DeleteRun { workspace, run } => manage::delete_run(tx, workspace, *run),
         Work::EraseRun { workspace, run } => manage::erase_run(tx, workspace, *run),
+        Work::PutChunk(chunk) => files::put_chunk(tx, chunk),
+        Work::PutFile { workspace, row, last } => files::put_file(tx, workspace, row, last.as_deref()),
+        Work::DeleteFile { workspace, run, path } => files::delete_file(tx, workspace, *run, path),
         Work::Message { workspace, run, message } => manage::message(tx, workspace, *run, message),
         Work::Sweep(rules) => manage::sweep(tx, rules),
         Work::Restored { row, accepted } => restore::restored(tx, row, accepted.as_ref()),

@@ -416,7 +416,7 @@ impl World {
             let _ = engine.tick_schedules().await;
             Ending::Nothing
         });
-        let rules = SweepRules { limit: 100, decisions_ms: DECISIONS_MS, history_ms: Some(60_000) };
+        let rules = SweepRules { limit: 100, decisions_ms: DECISIONS_MS, uploads_ms: 60_000, history_ms: Some(60_000) };
         let sweep = Box::pin(async move {
             let _ = other.sweep(rules).await;
             Ending::Nothing

@@ -208,6 +208,9 @@ pass_on! {
     read flows_named(workspace: &WorkspaceId, id: &str) -> Vec<FlowRow>;
     busy_read kv(workspace: &WorkspaceId, namespace: &str, key: &str) -> Option<KvRow>;
     read kv_list(workspace: &WorkspaceId, namespace: &str, after: Option<&str>, limit: u32) -> Vec<KvRow>;
+    busy_read file(workspace: &WorkspaceId, run: RunId, path: &str) -> Option<FileRow>;
+    read files(workspace: &WorkspaceId, run: RunId, after: Option<&str>, limit: u32) -> Vec<FileRow>;
+    busy_read file_chunk(workspace: &WorkspaceId, run: RunId, file: Hash16, number: u32) -> Option<Vec<u8>>;
     busy_read secret(workspace: &WorkspaceId, name: &str, version: Option<u64>) -> Option<SecretRow>;
     read secrets(workspace: &WorkspaceId) -> Vec<SecretRow>;
     read token(id: &str) -> Option<TokenRow>;
