@@ -14,6 +14,7 @@
 //! same load is measured on one of them and spread over all, in turn.
 
 mod figure;
+pub mod kestra;
 mod load;
 mod place;
 mod raw_commit;
@@ -26,7 +27,7 @@ use crate::failure::Failure;
 use crate::output::{Reply, Shell, say};
 use crate::process::{Process, Start};
 use figure::Figure;
-use load::{Keys, Shape};
+use load::{Keys, Shape, To};
 use place::Place;
 use raw_commit::RawStore;
 use report::{Figures, Report};
@@ -51,6 +52,15 @@ pub struct Options {
 }
 
 pub fn run(options: Options, shell: &Shell) -> Result<Reply, Failure> {
+    prepared(&options, shell, |bench| bench.report())
+}
+
+/// A place for the store and a directory for the processes; both go when `measure` has ended.
+fn prepared(
+    options: &Options,
+    shell: &Shell,
+    measure: impl FnOnce(&Bench<'_>) -> Result<Reply, Failure>,
+) -> Result<Reply, Failure> {
     let directory = tempfile::Builder::new().prefix("semel-bench-").tempdir().map_err(broken)?;
     let tag = tag();
     let place = Place::new(options.store.as_deref(), directory.path(), &tag)?;
@@ -58,16 +68,8 @@ pub fn run(options: Options, shell: &Shell) -> Result<Reply, Failure> {
         let failure = Failure::usage("a SQLite file has one server; --nodes needs a database");
         return Err(failure.hint("semel bench --store postgres://user@host/database --nodes 3"));
     }
-    let bench = Bench { options: &options, directory: directory.path(), place, tag, shell };
-    let report = bench.measure()?;
-    let missed: Vec<String> = report.floors().iter().filter(|floor| !floor.met).map(|floor| floor.text()).collect();
-    if options.check && !missed.is_empty() {
-        let failure = Failure::refused("floor_missed", format!("missed: {}", missed.join("; ")));
-        return Err(failure.details(report.json()).text(report.text()));
-    }
-    Ok(Reply::new(report.json(), report.text()))
+    measure(&Bench { options, directory: directory.path(), place, tag, shell })
 }
-
 fn broken(error: impl std::fmt::Display) -> Failure {
     Failure::refused("bench_failed", error.to_string())
 }
@@ -86,6 +88,16 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    fn report(&self) -> Result<Reply, Failure> {
+        let report = self.measure()?;
+        let missed: Vec<String> = report.floors().iter().filter(|floor| !floor.met).map(|floor| floor.text()).collect();
+        if self.options.check && !missed.is_empty() {
+            let failure = Failure::refused("floor_missed", format!("missed: {}", missed.join("; ")));
+            return Err(failure.details(report.json()).text(report.text()));
+        }
+        Ok(Reply::new(report.json(), report.text()))
+    }
+
     fn measure(&self) -> Result<Report, Failure> {
         // The first server makes the store and leaves one run in it, whose rows the raw store repeats.
         let server = self.start(0)?;
@@ -194,7 +206,7 @@ impl Bench<'_> {
     fn shape(&self, servers: &[&Process], flow: &'static str, prefix: &str) -> Shape {
         let keys = Keys::Fresh(prefix.to_owned());
         let addresses = servers.iter().map(|server| server.address).collect();
-        Shape { addresses, token: self.token(), flow, wait: false, keys, replayed: Some(false) }
+        Shape { addresses, token: self.token(), to: To::Trigger(flow), wait: false, keys, replayed: Some(false) }
     }
 
     /// The token that the first start made: what is measured includes looking at it.

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::{Reply, Shell};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// Measure this machine: admissions, replays, one hot key and ten-step runs over HTTP, beside the limits of HTTP and disk
@@ -13,11 +13,15 @@ Examples:
   semel bench --seconds 10 --clients 16 --json
   semel bench --store sqlite:/var/tmp/bench/semel.db --runs 5000000    fill a store first, then measure on it
   semel bench --store postgres://semel@localhost/semel --nodes 3       one server and three on one database
+  semel bench kestra                                                   the flows of Kestra's published benchmark
 
 A real server process on a port of its own, driven over loopback from this machine. Without --store everything happens
 in a temporary directory that is removed. With --store the file is written to: never name one you need. In a database
 everything happens in a schema of its own, semel_bench_…, which is dropped at the end.")]
 pub struct Bench {
+    /// Measure a foreign door instead: the flows of its vendor's own benchmark, at its own addresses
+    #[arg(value_enum, value_name = "DOOR")]
+    door: Option<MeasuredDoor>,
     /// Measure on this store instead of a new one
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
@@ -44,6 +48,12 @@ pub struct Bench {
     port_file: Option<PathBuf>,
 }
 
+/// The foreign doors that have a benchmark of their own.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum MeasuredDoor {
+    Kestra,
+}
+
 impl Bench {
     pub fn run(self, shell: &Shell) -> Result<Reply, Failure> {
         if self.raw_http_server {
@@ -57,6 +67,9 @@ impl Bench {
             nodes: self.nodes as usize,
             check: self.check,
         };
-        crate::bench::run(options, shell)
+        match self.door {
+            None => crate::bench::run(options, shell),
+            Some(MeasuredDoor::Kestra) => crate::bench::kestra::run(options, shell),
+        }
     }
 }
