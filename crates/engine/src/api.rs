@@ -193,6 +193,10 @@ pub struct Pushed {
 pub enum PushError {
     #[error("the flow has {} error{}", .0.len(), if .0.len() == 1 { "" } else { "s" })]
     Invalid(Vec<semel_flow::Diagnostic>),
+    #[error("a flow with this id exists")]
+    Exists,
+    #[error("there is no flow with this id")]
+    Unknown,
     #[error(transparent)]
     Store(#[from] StoreError),
 }

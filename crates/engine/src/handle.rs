@@ -19,8 +19,8 @@ use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
 use semel_store::{
-    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, NodeRow, NodeState, Note, Peeked, ScheduleRow, Store,
-    StoreError, SweepRules, Tick, Work,
+    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, NodeRow, NodeState, Note, Peeked, PushRule, Refusal,
+    ScheduleRow, Store, StoreError, SweepRules, Tick, Work,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -439,6 +439,17 @@ impl Engine {
     }
 
     pub async fn push_flow(&self, workspace: &WorkspaceId, source: &str, by: &str) -> Result<Pushed, PushError> {
+        self.push_flow_if(workspace, source, by, PushRule::Any).await
+    }
+
+    /// As [`Engine::push_flow`], but only for a flow that is new, or only for one that is known.
+    pub async fn push_flow_if(
+        &self,
+        workspace: &WorkspaceId,
+        source: &str,
+        by: &str,
+        rule: PushRule,
+    ) -> Result<Pushed, PushError> {
         let compiled = self.validate_flow(workspace, source).map_err(PushError::Invalid)?;
         let flow = compiled.flow;
         let flow_ref = flow.flow_ref();
@@ -452,29 +463,58 @@ impl Engine {
             source: source.to_owned(),
             ir,
             disabled: flow.disabled,
+            deleted: false,
             created_at: now,
             created_by: by.to_owned(),
         };
-        let (flows, owner, pushed) = (self.flows.clone(), workspace.clone(), flow_ref.clone());
+        match self.write_flow(workspace, &flow_ref, Work::PutFlow { row: Box::new(row), schedules, rule }).await? {
+            Done::Flow { revision, changed } => {
+                Ok(Pushed { workflow_id: flow_ref.to_string(), revision, changed, warnings: compiled.warnings })
+            }
+            Done::Missing => Err(PushError::Unknown),
+            Done::Refused(Refusal::Exists) => Err(PushError::Exists),
+            other => Err(StoreError::Bug(format!("a push was answered with {other:?}")).into()),
+        }
+    }
+
+    /// Deletes a flow: no new run of it starts, and those that it has go on. The revision that says so, or `None` when
+    /// there is no such flow.
+    pub async fn delete_flow(
+        &self,
+        workspace: &WorkspaceId,
+        flow: &FlowRef,
+        by: &str,
+    ) -> Result<Option<u32>, StoreError> {
+        let work = Work::DeleteFlow { workspace: workspace.clone(), flow: flow.clone(), by: by.to_owned() };
+        match self.write_flow(workspace, flow, work).await? {
+            Done::Flow { revision, .. } => Ok(Some(revision)),
+            Done::Missing => Ok(None),
+            other => Err(StoreError::Bug(format!("a deletion was answered with {other:?}"))),
+        }
+    }
+
+    /// A write after which the newest revision of the flow is another one, here and at the other nodes.
+    async fn write_flow(&self, workspace: &WorkspaceId, flow: &FlowRef, work: Work) -> Result<Done, StoreError> {
+        let (flows, owner, written) = (self.flows.clone(), workspace.clone(), flow.clone());
         let (reply, answer) = oneshot::channel();
         self.store().submit(
-            Work::PutFlow { row: Box::new(row), schedules },
+            work,
             Box::new(move |done| {
-                // Also when nobody waits for the answer any more: the newest revision is another one.
-                flows.forget(&owner, &pushed);
+                // Also when nobody waits for the answer any more.
+                flows.forget(&owner, &written);
                 let _ = reply.send(done);
             }),
         );
         let done = answer.await.unwrap_or(Err(StoreError::Closed))?;
         if let Some(cluster) = self.store().cluster() {
-            cluster.tell(Note::Pushed { workspace: workspace.clone(), flow: flow_ref.clone() });
+            cluster.tell(Note::Pushed { workspace: workspace.clone(), flow: flow.clone() });
         }
-        match done {
-            Done::Flow { revision, changed } => {
-                Ok(Pushed { workflow_id: flow_ref.to_string(), revision, changed, warnings: compiled.warnings })
-            }
-            other => Err(StoreError::Bug(format!("a push was answered with {other:?}")).into()),
-        }
+        Ok(done)
+    }
+
+    /// Names of the secrets that flows of the workspace can ask for.
+    pub fn secret_names(&self, workspace: &WorkspaceId) -> Result<Vec<String>, StoreError> {
+        self.services.secrets.names(workspace)
     }
 
     pub async fn put_secret(&self, workspace: &WorkspaceId, name: &str, value: &str) -> Result<u64, SecretError> {

@@ -303,6 +303,7 @@ mod tests {
             source: String::new(),
             ir,
             disabled: false,
+            deleted: false,
             created_at: Millis(0),
             created_by: "test".into(),
         };

@@ -15,9 +15,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use semel_core::WorkspaceId;
 use semel_expr::{Part, SecretRef};
-use semel_store::{SecretRow, Store};
+use semel_store::{SecretRow, Store, StoreError};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -86,6 +86,13 @@ impl Secrets {
                 Err(error.to_string())
             }
         }
+    }
+
+    /// All names that a flow of the workspace can ask for, in order.
+    pub fn names(&self, workspace: &WorkspaceId) -> Result<Vec<String>, StoreError> {
+        let stored = self.store.secrets(workspace)?.into_iter().map(|row| row.name);
+        let given = self.environment.keys().filter(|name| self.in_environment(workspace, name).is_some()).cloned();
+        Ok(stored.chain(given).collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     /// Whoever may write flows in another workspace must not read what the operator gave to the process.

@@ -15,17 +15,23 @@
 mod check;
 mod codes;
 mod diagnostic;
+mod differences;
 mod lower;
+mod path;
 mod render;
 mod source;
 mod suggest;
 mod templates;
+mod texts;
 mod yaml;
 
 pub use codes::CODES;
 pub use diagnostic::{Diagnostic, Related, Severity, Span};
+pub use differences::{Difference, differences};
 pub use lower::cron::parse_cron;
+pub use path::path_at;
 pub use render::render;
+pub use texts::{Document, documents, with_disabled};
 
 use semel_core::FlowRef;
 use semel_core::ir::{Catalog, Flow};

@@ -125,6 +125,8 @@ pub fn not_pushed(error: PushError, source: &str) -> Problem {
         PushError::Invalid(found) => Problem::new(Code::FlowInvalid, text)
             .errors(found.iter().map(|diagnostic| diagnostic.to_json()).collect())
             .with("rendered", semel_flow::render(&found, FLOW_FILE, source, false).into()),
+        PushError::Exists => Problem::new(Code::Exists, text),
+        PushError::Unknown => Problem::new(Code::FlowUnknown, text),
         PushError::Store(error) => error.into(),
     }
 }

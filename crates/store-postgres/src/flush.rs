@@ -11,7 +11,7 @@ use crate::set::{PROVISIONAL, Pair, Set};
 use crate::tables::{admin, claims, decisions, files, history, runs};
 use crate::wants::{FileKey, RowKey, RunKey};
 use semel_store::codec::json;
-use semel_store::{Inbox, RunRow};
+use semel_store::{Inbox, RELEASED_FROM, RunRow};
 use std::collections::BTreeSet;
 
 pub fn flush(set: &Set) -> Vec<Statement> {
@@ -145,6 +145,8 @@ fn removals(set: &Set, out: &mut Vec<Statement>) {
     push(replaced, |rows| rows.statement(sql), out);
     push(marked(&set.timers_gone), |rows| rows.statement(of_run("timers")), out);
     push(marked(&set.erased), |rows| rows.statement(of_run("logs")), out);
+    let log = format!("{} AND t.seq < {RELEASED_FROM}", of_run("logs"));
+    push(marked(&set.logs_gone), |rows| rows.statement(log), out);
     push(marked(&set.erased), |rows| rows.statement(of_run("inbox")), out);
     let erase =
         |what: &str| format!("UPDATE {what} FROM unnest($1, $2) AS k (ws, run) WHERE t.ws = k.ws AND t.run = k.run");

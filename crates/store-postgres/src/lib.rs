@@ -30,6 +30,7 @@ mod flush;
 mod guess;
 mod inspect;
 mod lease;
+mod log_search;
 mod looks;
 mod nodes;
 mod open;
@@ -178,6 +179,7 @@ fn writer_of(work: &Work, writers: usize) -> usize {
         Work::KvSet { key, .. } | Work::KvDelete { key, .. } => Hash16::of(&[key.as_bytes()]),
         Work::ReleaseKey { hash, .. } => *hash,
         Work::DeleteRun { run, .. }
+        | Work::DeleteLogs { run, .. }
         | Work::EraseRun { run, .. }
         | Work::Message { run, .. }
         | Work::DeleteFile { run, .. } => Hash16(*run.as_bytes()),
@@ -185,6 +187,7 @@ fn writer_of(work: &Work, writers: usize) -> usize {
         Work::PutChunk(chunk) => Hash16(*chunk.run.as_bytes()),
         Work::PutFile { row, .. } => Hash16(*row.run.as_bytes()),
         Work::PutFlow { .. }
+        | Work::DeleteFlow { .. }
         | Work::AdvanceSchedule(_)
         | Work::PutSecret(_)
         | Work::RetireSecret { .. }

@@ -224,18 +224,18 @@ impl Filter {
     }
 
     /// Words of ours, never of a user.
-    fn words(&mut self, column: &str, words: impl Iterator<Item = &'static str>) {
+    pub fn words(&mut self, column: &str, words: impl Iterator<Item = &'static str>) {
         let words: Vec<String> = words.map(|word| format!("'{word}'")).collect();
         if !words.is_empty() {
             self.sql += &format!(" AND {column} IN ({})", words.join(", "));
         }
     }
 
-    fn limit(&mut self, order: &str, limit: u32) {
+    pub fn limit(&mut self, order: &str, limit: u32) {
         self.term(&format!(" ORDER BY {order} LIMIT ?"), Some(Param::Int(i64::from(limit))));
     }
 
-    fn vals(&self) -> Vec<Val<'static>> {
+    pub fn vals(&self) -> Vec<Val<'static>> {
         self.values.iter().map(Param::val).collect()
     }
 }
@@ -317,7 +317,7 @@ const DUE_TIMERS: &str = "SELECT t.ws, t.run, t.timer, t.due FROM timers t LEFT 
     % (SELECT greatest(count(*), 1) FROM nodes WHERE NOT fenced) \
     = (SELECT count(*) FROM nodes WHERE NOT fenced AND epoch < $3)))))) \
     ORDER BY t.due, t.ws, t.run, t.timer LIMIT $2";
-const NEWEST: &str = "NOT EXISTS (SELECT 1 FROM flows n WHERE n.ws = f.ws AND n.namespace = f.namespace AND n.id = f.id \
+const NEWEST: &str = "NOT f.deleted AND NOT EXISTS (SELECT 1 FROM flows n WHERE n.ws = f.ws AND n.namespace = f.namespace AND n.id = f.id \
     AND n.revision > f.revision)";
 
 impl Reads for PostgresStore {
@@ -364,6 +364,9 @@ impl Reads for PostgresStore {
         );
         self.all(&sql, || vec![ws(workspace), Val::run(id), Val::number(after), Val::int(limit)], history::read_log)
     }
+    fn log_search(&self, workspace: &WorkspaceId, query: &LogQuery) -> Result<(Vec<(FlowRef, LogRow)>, u64)> {
+        self.search_logs(workspace, query)
+    }
     fn effects(&self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<EffectRow>> {
         let names = history::EFFECTS.names("");
         let sql = format!("SELECT {names} FROM effects WHERE ws = $1 AND run = $2 ORDER BY at, step_id");
@@ -388,9 +391,10 @@ impl Reads for PostgresStore {
              ORDER BY revision DESC LIMIT 1",
             admin::FLOWS.names("")
         );
-        let revision = revision.map(i64::from);
-        let values = || vec![ws(workspace), text(&flow.namespace), text(&flow.id), Val::Int(revision)];
-        self.one(&sql, values, admin::read_flow)
+        let wanted = revision.map(i64::from);
+        let values = || vec![ws(workspace), text(&flow.namespace), text(&flow.id), Val::Int(wanted)];
+        let found = self.one(&sql, values, admin::read_flow)?;
+        Ok(found.filter(|row| revision.is_some() || !row.deleted))
     }
     fn flow_revisions(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Vec<FlowRow>> {
         let names = admin::FLOWS.names("");
@@ -412,6 +416,14 @@ impl Reads for PostgresStore {
         let sql =
             format!("SELECT {names} FROM flows f WHERE f.ws = $1 AND f.id = $2 AND {NEWEST} ORDER BY f.namespace");
         self.all(&sql, || vec![ws(workspace), text(id)], admin::read_flow)
+    }
+    fn flow_names(&self, workspace: &WorkspaceId) -> Result<Vec<FlowRef>> {
+        let sql = "SELECT DISTINCT namespace, id FROM flows WHERE ws = $1 ORDER BY namespace, id";
+        self.all(sql, || vec![ws(workspace)], |row| Ok(FlowRef { namespace: row.text(0)?, id: row.text(1)? }))
+    }
+    fn kv_namespaces(&self, workspace: &WorkspaceId) -> Result<Vec<String>> {
+        let sql = "SELECT DISTINCT namespace FROM kv WHERE ws = $1 ORDER BY namespace";
+        self.all(sql, || vec![ws(workspace)], |row| row.text(0))
     }
     fn kv(&self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>> {
         let names = admin::KV.names("");

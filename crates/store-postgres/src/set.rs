@@ -88,6 +88,8 @@ pub struct Set {
     pub gone: Cache<RunKey, ()>,
     pub timers_gone: Cache<RunKey, ()>,
     pub erased: Cache<RunKey, ()>,
+    /// Runs that lose their log; who freed a key stays.
+    pub logs_gone: Cache<RunKey, ()>,
 
     pub files: Cache<FileKey, FileRow>,
     pub chunks: Cache<(WorkspaceId, RunId, (Hash16, u32)), Vec<u8>>,

@@ -260,6 +260,16 @@ impl Tx for Set {
         }
         self.insert(|set| &mut set.logs, key, row.clone(), "log row")
     }
+    fn delete_logs(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<()> {
+        let key = (workspace.clone(), run);
+        if !self.is_fresh(&key) {
+            self.put(|set| &mut set.logs_gone, key, Some(()))?;
+        }
+        // Lines of this batch are not stored yet.
+        let range = (workspace.clone(), run, 0)..(workspace.clone(), run, RELEASED_FROM);
+        let pending: Vec<_> = self.logs.0.range(range).map(|(key, _)| key.clone()).collect();
+        pending.into_iter().try_for_each(|key| self.put(|set| &mut set.logs, key, None))
+    }
     fn append_decision(&mut self, row: &DecisionRow) -> Result<u64> {
         self.writable()?;
         self.decisions.push(row.clone());

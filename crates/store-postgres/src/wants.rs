@@ -143,12 +143,13 @@ impl Wants {
                     self.run((row.workspace.clone(), run), Lock::Share);
                 }
             }
-            Work::PutFlow { row, schedules } => {
+            Work::PutFlow { row, schedules, .. } => {
                 self.flows.insert((row.workspace.clone(), row.flow.clone()));
                 if !schedules.is_empty() {
                     self.schedules.insert((row.workspace.clone(), row.flow.clone()));
                 }
             }
+            Work::DeleteFlow { workspace, flow, .. } => _ = self.flows.insert((workspace.clone(), flow.clone())),
             Work::KvSet { workspace, namespace, key, .. } | Work::KvDelete { workspace, namespace, key } => {
                 self.kv.insert((workspace.clone(), namespace.clone(), key.clone()));
             }
@@ -161,6 +162,7 @@ impl Wants {
                 self.runs_of_claims.insert((workspace.clone(), *hash));
                 self.keys_are_known = true;
             }
+            Work::DeleteLogs { workspace, run } => self.run((workspace.clone(), *run), Lock::Update),
             Work::DeleteRun { workspace, run } | Work::EraseRun { workspace, run } => {
                 self.run((workspace.clone(), *run), Lock::Update);
                 self.claims_of.insert((workspace.clone(), *run));

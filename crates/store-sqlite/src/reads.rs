@@ -5,7 +5,7 @@ use crate::audit::Snapshot;
 use crate::classify::classify;
 use crate::dump;
 use crate::names::{Cx, Names};
-use crate::tables::{admin, claims, decisions, files, history, runs};
+use crate::tables::{admin, claims, decisions, files, history, log_search, runs};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use semel_core::admission::Claim;
@@ -127,6 +127,9 @@ impl Reads for SqliteStore {
     fn logs(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<LogRow>> {
         self.of(workspace, |cx, ws| history::logs(cx, ws, id, after, limit))
     }
+    fn log_search(&self, workspace: &WorkspaceId, query: &LogQuery) -> Result<(Vec<(FlowRef, LogRow)>, u64)> {
+        self.of(workspace, |cx, ws| log_search::search(cx, ws, query))
+    }
     fn effects(&self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<EffectRow>> {
         self.of(workspace, |cx, ws| history::effects(cx, ws, id))
     }
@@ -142,7 +145,8 @@ impl Reads for SqliteStore {
         self.of(workspace, |cx, ws| claims::get(cx, ws, hash))
     }
     fn flow(&self, workspace: &WorkspaceId, flow: &FlowRef, revision: Option<u32>) -> Result<Option<FlowRow>> {
-        self.of(workspace, |cx, ws| admin::flow(cx, ws, flow, revision))
+        let found = self.of(workspace, |cx, ws| admin::flow(cx, ws, flow, revision))?;
+        Ok(found.filter(|row| revision.is_some() || !row.deleted))
     }
     fn flow_revisions(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Vec<FlowRow>> {
         self.of(workspace, |cx, ws| admin::flow_revisions(cx, ws, flow))
@@ -152,6 +156,12 @@ impl Reads for SqliteStore {
     }
     fn flows_named(&self, workspace: &WorkspaceId, id: &str) -> Result<Vec<FlowRow>> {
         self.of(workspace, |cx, ws| admin::flows_named(cx, ws, id))
+    }
+    fn flow_names(&self, workspace: &WorkspaceId) -> Result<Vec<FlowRef>> {
+        self.of(workspace, admin::flow_names)
+    }
+    fn kv_namespaces(&self, workspace: &WorkspaceId) -> Result<Vec<String>> {
+        self.of(workspace, admin::kv_namespaces)
     }
     fn kv(&self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>> {
         self.of(workspace, |cx, ws| admin::kv(cx, ws, namespace, key))

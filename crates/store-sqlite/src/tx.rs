@@ -354,6 +354,9 @@ impl Tx for SqlTx<'_, '_> {
     fn append_log(&mut self, workspace: &WorkspaceId, row: &LogRow) -> Result<()> {
         self.write_in(workspace, |cx, ws| history::append_log(cx, ws, row))
     }
+    fn delete_logs(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<()> {
+        self.write_in(workspace, |cx, ws| history::delete_logs(cx, ws, run))
+    }
     fn append_decision(&mut self, row: &DecisionRow) -> Result<u64> {
         let counters = self.counters.as_mut().ok_or_else(read_only)?;
         counters.decision += 1;

@@ -64,6 +64,26 @@ pub struct ClaimQuery {
     pub limit: u32,
 }
 
+/// Filters of a list of log lines.
+#[derive(Clone, Debug, Default)]
+pub struct LogQuery {
+    pub run: Option<RunId>,
+    /// Only lines of runs of these flows.
+    pub flows: Option<Vec<FlowRef>>,
+    /// One of these; all of them when empty. Words of ours.
+    pub levels: Vec<&'static str>,
+    /// From this instant on.
+    pub from: Option<Millis>,
+    /// Before this instant.
+    pub to: Option<Millis>,
+    /// In the message, in any case.
+    pub text: Option<String>,
+    /// Newest first unless it is set.
+    pub oldest_first: bool,
+    pub skip: u64,
+    pub limit: u32,
+}
+
 pub trait Reads: Send + Sync {
     fn load_run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<LoadedRun>>;
     fn run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<WholeRun>>;
@@ -71,16 +91,24 @@ pub trait Reads: Send + Sync {
     /// Rows with seq > `after`, in order.
     fn journal(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<JournalRow>>;
     fn logs(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<LogRow>>;
+    /// Lines of all runs, each with its flow, and how many there are without the page.
+    fn log_search(&self, workspace: &WorkspaceId, query: &LogQuery) -> Result<(Vec<(FlowRef, LogRow)>, u64)>;
     fn effects(&self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<EffectRow>>;
     fn decisions(&self, workspace: &WorkspaceId, query: &DecisionQuery) -> Result<Vec<DecisionRow>>;
     fn claims(&self, workspace: &WorkspaceId, query: &ClaimQuery) -> Result<Vec<Claim>>;
     fn claim(&self, workspace: &WorkspaceId, hash: Hash16) -> Result<Option<Claim>>;
+    /// `revision: None` is the newest, or nothing if the flow was deleted.
     fn flow(&self, workspace: &WorkspaceId, flow: &FlowRef, revision: Option<u32>) -> Result<Option<FlowRow>>;
+    /// All of them, oldest first, also those of a flow that was deleted.
     fn flow_revisions(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Vec<FlowRow>>;
-    /// Newest revisions, ordered by (namespace, id), after the given one.
+    /// Newest revisions of flows that were not deleted, ordered by (namespace, id), after the given one.
     fn flows(&self, workspace: &WorkspaceId, after: Option<&FlowRef>, limit: u32) -> Result<Vec<FlowRow>>;
-    /// Newest revisions of flows with this id in any namespace.
+    /// Newest revisions of flows with this id in any namespace, without those that were deleted.
     fn flows_named(&self, workspace: &WorkspaceId, id: &str) -> Result<Vec<FlowRow>>;
+    /// Names of all flows there have ever been, in order.
+    fn flow_names(&self, workspace: &WorkspaceId) -> Result<Vec<FlowRef>>;
+    /// Namespaces that have keys, in order.
+    fn kv_namespaces(&self, workspace: &WorkspaceId) -> Result<Vec<String>>;
     /// Expired rows are not returned as live: the caller gets them with `expires_at` in the past.
     fn kv(&self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>>;
     fn kv_list(&self, workspace: &WorkspaceId, namespace: &str, after: Option<&str>, limit: u32) -> Result<Vec<KvRow>>;

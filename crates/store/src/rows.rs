@@ -213,6 +213,9 @@ pub struct FlowRow {
     /// The compiled IR as JSON text.
     pub ir: String,
     pub disabled: bool,
+    /// This revision says that the flow is gone; the ones before it stay for the runs that have them.
+    #[serde(default)]
+    pub deleted: bool,
     pub created_at: Millis,
     pub created_by: String,
 }

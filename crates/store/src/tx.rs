@@ -75,6 +75,8 @@ pub trait Tx: Look {
 
     fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()>;
     fn append_log(&mut self, workspace: &WorkspaceId, row: &LogRow) -> Result<()>;
+    /// Removes the lines of a run, but those from [`crate::RELEASED_FROM`] on.
+    fn delete_logs(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<()>;
     /// Gives the row its sequence number.
     fn append_decision(&mut self, row: &DecisionRow) -> Result<u64>;
 
@@ -103,7 +105,7 @@ pub trait Tx: Look {
     /// Notes that a file is being written, so that a sweep sees to it if it comes to nothing.
     fn put_upload(&mut self, workspace: &WorkspaceId, run: RunId, file: Hash16) -> Result<()>;
 
-    /// The newest revision.
+    /// The newest revision, be it the one that says that the flow is gone.
     fn flow_head(&mut self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Option<FlowRow>>;
     fn insert_flow(&mut self, row: &FlowRow) -> Result<()>;
     /// The flow's schedules, in order of trigger.

@@ -201,6 +201,13 @@ pub enum Work {
     PutFlow {
         row: Box<FlowRow>,
         schedules: Vec<ScheduleRow>,
+        rule: PushRule,
+    },
+    /// Adds a last revision that says that the flow is gone, and takes its schedules away.
+    DeleteFlow {
+        workspace: WorkspaceId,
+        flow: FlowRef,
+        by: String,
     },
     AdvanceSchedule(ScheduleRow),
     KvSet {
@@ -236,6 +243,11 @@ pub enum Work {
     },
     /// Forgets an ended run and frees its key.
     DeleteRun {
+        workspace: WorkspaceId,
+        run: RunId,
+    },
+    /// Removes the log of an ended run. Who freed its key stays.
+    DeleteLogs {
         workspace: WorkspaceId,
         run: RunId,
     },
@@ -282,6 +294,17 @@ pub struct FileChunk {
     /// From 0 on.
     pub number: u32,
     pub bytes: Vec<u8>,
+}
+
+/// Which flows a push may write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PushRule {
+    #[default]
+    Any,
+    /// Only one that does not exist, or was deleted.
+    New,
+    /// Only one that exists.
+    Known,
 }
 
 #[derive(Clone, Copy, Debug)]

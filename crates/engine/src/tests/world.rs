@@ -15,7 +15,7 @@ use semel_core::run::{By, Status};
 use semel_core::{Door, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
 use semel_store::memory::MemoryStore;
-use semel_store::{AdmitResult, Done, FlowRow, Reads, RunQuery, RunRow, Store, Work};
+use semel_store::{AdmitResult, Done, FlowRow, PushRule, Reads, RunQuery, RunRow, Store, Work};
 use semel_tasks::{Outcome, Request};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -134,10 +134,11 @@ impl World {
             source: source.to_owned(),
             ir: serde_json::to_string(&compiled.flow).unwrap(),
             disabled: false,
+            deleted: false,
             created_at: Millis(0),
             created_by: "test".into(),
         };
-        self.store.call(Work::PutFlow { row: Box::new(row), schedules: vec![] }).unwrap();
+        self.store.call(Work::PutFlow { row: Box::new(row), schedules: vec![], rule: PushRule::Any }).unwrap();
         self.flows.forget(&self.workspace, &compiled.flow.flow_ref());
     }
 

@@ -7,6 +7,7 @@ mod completions;
 mod decision;
 mod demo;
 mod flow;
+mod import;
 mod key;
 mod kv;
 mod node;
@@ -56,6 +57,7 @@ enum Command {
     Demo(demo::Demo),
     Bench(bench::Bench),
     Flow(flow::Flow),
+    Import(import::Import),
     Run(run::Run),
     Key(key::Key),
     Decision(decision::Decision),
@@ -89,6 +91,7 @@ fn dispatch(command: Command, shell: &Shell) -> Result<Reply, Failure> {
         Command::Demo(args) => args.run(shell),
         Command::Bench(args) => args.run(shell),
         Command::Flow(args) => args.run(shell),
+        Command::Import(args) => args.run(shell),
         Command::Run(args) => args.run(shell),
         Command::Key(args) => args.run(shell),
         Command::Decision(args) => args.run(shell),

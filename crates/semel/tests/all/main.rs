@@ -5,6 +5,7 @@ mod demo;
 mod doubt;
 mod exits;
 mod fake;
+mod import;
 mod offline;
 mod program;
 mod server;

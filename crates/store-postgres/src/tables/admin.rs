@@ -60,6 +60,7 @@ pub const FLOWS: Table = Table {
         ("disabled", Kind::Bool),
         ("created_at", Kind::Int),
         ("created_by", Kind::Text),
+        ("deleted", Kind::Bool),
     ],
     key: 4,
 };
@@ -75,6 +76,7 @@ pub fn flow_row(row: &FlowRow) -> Vec<Val<'_>> {
         Val::yes(row.disabled),
         Val::at(row.created_at),
         Val::text(&row.created_by),
+        Val::yes(row.deleted),
     ]
 }
 
@@ -88,6 +90,7 @@ pub fn read_flow(row: &Row) -> Result<FlowRow, Error> {
         disabled: row.yes(6)?,
         created_at: row.millis(7)?,
         created_by: row.text(8)?,
+        deleted: row.yes(9)?,
     })
 }
 

@@ -21,10 +21,11 @@ pub fn put_flow(store: &dyn Store) {
         source: String::new(),
         ir: json!({"ir_version": 1, "id": "order", "namespace": "shop", "tasks": []}).to_string(),
         disabled: false,
+        deleted: false,
         created_at: Millis(0),
         created_by: "test".into(),
     };
-    store.call(Work::PutFlow { row: Box::new(row), schedules: vec![] }).unwrap();
+    store.call(Work::PutFlow { row: Box::new(row), schedules: vec![], rule: PushRule::Any }).unwrap();
 }
 
 pub fn event(key: &str, run: RunId, lane: Option<LaneRequest>) -> AdmitRequest {

@@ -36,6 +36,10 @@ pub fn kv_list(cx: &Cx, ws: i64, namespace: &str, after: Option<&str>, limit: u3
     )
 }
 
+pub fn kv_namespaces(cx: &Cx, ws: i64) -> Result<Vec<String>> {
+    cx.all("SELECT DISTINCT namespace FROM kv WHERE ws = ?1 ORDER BY namespace", [ws], |row| row.get(0))
+}
+
 pub fn put_kv(cx: &Cx, ws: i64, row: &KvRow) -> Result<()> {
     cx.exec(
         "INSERT OR REPLACE INTO kv (ws, namespace, key, value, kv_type, revision, updated_at, expires_at) \
@@ -73,8 +77,9 @@ pub fn each_kv(cx: &Cx) -> Result<Vec<(WorkspaceId, KvRow)>> {
     cx.all(sql, [], |row| Ok((cx.ws_name(row.get(7)?)?, read_kv(row)?)))
 }
 
-const FLOW: &str = "f.ws, f.namespace, f.id, f.revision, f.source, f.ir, f.disabled, f.created_at, f.created_by";
-const NEWEST: &str = "f.revision = (SELECT max(n.revision) FROM flows n WHERE n.ws = f.ws AND n.namespace = f.namespace AND n.id = f.id)";
+const FLOW: &str =
+    "f.ws, f.namespace, f.id, f.revision, f.source, f.ir, f.disabled, f.created_at, f.created_by, f.deleted";
+const NEWEST: &str = "f.deleted = 0 AND f.revision = (SELECT max(n.revision) FROM flows n WHERE n.ws = f.ws AND n.namespace = f.namespace AND n.id = f.id)";
 
 fn read_flow(cx: &Cx, row: &Row) -> Result<FlowRow> {
     Ok(FlowRow {
@@ -86,6 +91,7 @@ fn read_flow(cx: &Cx, row: &Row) -> Result<FlowRow> {
         disabled: row.get(6)?,
         created_at: row.millis(7)?,
         created_by: row.get(8)?,
+        deleted: row.get(9)?,
     })
 }
 
@@ -118,6 +124,11 @@ pub fn flows_named(cx: &Cx, ws: i64, id: &str) -> Result<Vec<FlowRow>> {
     cx.ask(&sql, params![ws, id], |row| read_flow(cx, row))
 }
 
+pub fn flow_names(cx: &Cx, ws: i64) -> Result<Vec<FlowRef>> {
+    let sql = "SELECT DISTINCT namespace, id FROM flows WHERE ws = ?1 ORDER BY namespace, id";
+    cx.all(sql, [ws], |row| Ok(FlowRef { namespace: row.get(0)?, id: row.get(1)? }))
+}
+
 pub fn each_flow(cx: &Cx) -> Result<Vec<FlowRow>> {
     cx.ask(&format!("SELECT {FLOW} FROM flows f"), [], |row| read_flow(cx, row))
 }
@@ -125,8 +136,8 @@ pub fn each_flow(cx: &Cx) -> Result<Vec<FlowRow>> {
 pub fn insert_flow(cx: &Cx, row: &FlowRow) -> Result<()> {
     let ws = cx.ws_or_new(&row.workspace)?;
     cx.exec(
-        "INSERT INTO flows (ws, namespace, id, revision, source, ir, disabled, created_at, created_by) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO flows (ws, namespace, id, revision, source, ir, disabled, created_at, created_by, deleted) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             ws,
             row.flow.namespace,
@@ -136,7 +147,8 @@ pub fn insert_flow(cx: &Cx, row: &FlowRow) -> Result<()> {
             row.ir,
             row.disabled,
             row.created_at.0,
-            row.created_by
+            row.created_by,
+            row.deleted
         ],
     )?;
     Ok(())

@@ -6,7 +6,7 @@ use crate::names::Cx;
 use rusqlite::{Result, Row, params};
 use semel_core::run::{SNAPSHOT_VERSION, StepKey};
 use semel_core::{Millis, RunId, WorkspaceId};
-use semel_store::{EffectRow, Inbox, JournalRow, LogRow, SnapshotRow, TimerRow};
+use semel_store::{EffectRow, Inbox, JournalRow, LogRow, RELEASED_FROM, SnapshotRow, TimerRow};
 
 fn journal_digest(row: &JournalRow) -> i64 {
     let head = [row.seq.to_le_bytes(), row.at.0.to_le_bytes(), u64::from(row.format).to_le_bytes()].concat();
@@ -213,7 +213,7 @@ pub fn each_effect(cx: &Cx) -> Result<Vec<(WorkspaceId, EffectRow)>> {
     cx.all(sql, [], |row| Ok((cx.ws_name(row.get(10)?)?, read_effect(row)?)))
 }
 
-fn read_log(row: &Row) -> Result<LogRow> {
+pub(super) fn read_log(row: &Row) -> Result<LogRow> {
     Ok(LogRow {
         run: row.run(0)?,
         seq: row.number(1)?,
@@ -229,6 +229,12 @@ pub fn append_log(cx: &Cx, ws: i64, row: &LogRow) -> Result<()> {
         "INSERT INTO logs (ws, run, seq, at, level, step, message) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![ws, row.run.as_bytes(), int(row.seq), row.at.0, row.level, row.step.0, row.message],
     )?;
+    Ok(())
+}
+
+pub fn delete_logs(cx: &Cx, ws: i64, run: RunId) -> Result<()> {
+    let sql = "DELETE FROM logs WHERE ws = ?1 AND run = ?2 AND seq < ?3";
+    cx.exec(sql, params![ws, run.as_bytes(), int(RELEASED_FROM)])?;
     Ok(())
 }
 

@@ -6,4 +6,5 @@ pub mod claims;
 pub mod decisions;
 pub mod files;
 pub mod history;
+pub mod log_search;
 pub mod runs;

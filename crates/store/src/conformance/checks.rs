@@ -36,10 +36,11 @@ fn put_flow(b: &Bench) {
         source: String::new(),
         ir: json!({"ir_version": 1, "id": "order", "namespace": "shop", "tasks": []}).to_string(),
         disabled: false,
+        deleted: false,
         created_at: Millis(0),
         created_by: "test".into(),
     };
-    b.call(Work::PutFlow { row: Box::new(row), schedules: vec![] });
+    b.call(Work::PutFlow { row: Box::new(row), schedules: vec![], rule: PushRule::Any });
 }
 
 /// Commits events with the head that follows from them.

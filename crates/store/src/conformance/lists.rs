@@ -1,6 +1,6 @@
 //! Reads: filters, pages, order.
 
-use super::bench::{Bench, claim_of};
+use super::bench::{Bench, claim_of, other_ws};
 use super::manage::{flow, push};
 use crate::*;
 use semel_core::admission::{ClaimState, Decision};
@@ -215,6 +215,67 @@ pub fn flows_are_listed_by_name(b: &Bench) {
     assert_eq!(all, [("a:x".into(), 2), ("a:y".into(), 1), ("b:x".into(), 1)]);
     assert_eq!(names(b.store.flows(&b.ws(), Some(&FlowRef::new("a", "x")), 1).unwrap()), all[1..2]);
     assert_eq!(names(b.store.flows_named(&b.ws(), "x").unwrap()), [("a:x".into(), 2), ("b:x".into(), 1)]);
+}
+
+pub fn namespaces_of_keys_are_listed(b: &Bench) {
+    assert!(b.store.kv_namespaces(&b.ws()).unwrap().is_empty());
+    for (namespace, key) in [("shop.eu", "a"), ("shop", "a"), ("shop", "b")] {
+        b.call(Work::KvSet {
+            workspace: b.ws(),
+            namespace: namespace.into(),
+            key: key.into(),
+            value: json!(1),
+            kv_type: "NUMBER".into(),
+            overwrite: true,
+            ttl_ms: None,
+        });
+    }
+    assert_eq!(b.store.kv_namespaces(&b.ws()).unwrap(), ["shop", "shop.eu"]);
+    assert!(b.store.kv_namespaces(&other_ws()).unwrap().is_empty());
+    for id in ["one", "two", "one"] {
+        push(b, flow(b.ws(), "shop", id, &format!("{id}{:?}", b.id())), vec![]);
+    }
+    b.call(Work::DeleteFlow { workspace: b.ws(), flow: FlowRef::new("shop", "two"), by: "me".into() });
+    assert_eq!(b.store.flow_names(&b.ws()).unwrap(), [FlowRef::new("shop", "one"), FlowRef::new("shop", "two")]);
+}
+
+pub fn logs_are_searched(b: &Bench) {
+    let line = |run, seq, level: &str, message: &str| LogRow {
+        run,
+        seq,
+        at: b.now(),
+        level: level.into(),
+        step: StepKey("log".into()),
+        message: message.into(),
+    };
+    let runs: Vec<RunId> =
+        ["order", "report"].map(|id| b.start(AdmitRequest { flow: FlowRef::new("shop", id), ..b.event() })).into();
+    b.commit(RunCommit {
+        logs: vec![line(runs[0], 1, "INFO", "Paid 4%"), line(runs[0], 2, "ERROR", "no")],
+        ..b.step(runs[0])
+    });
+    b.pass(5);
+    b.commit(RunCommit { logs: vec![line(runs[1], 1, "INFO", "sent")], ..b.step(runs[1]) });
+    let search = |query: LogQuery| {
+        let limit = if query.limit == 0 { 10 } else { query.limit };
+        let (rows, total) = b.store.log_search(&b.ws(), &LogQuery { limit, ..query }).unwrap();
+        (rows.into_iter().map(|(flow, row)| format!("{} {}", flow.id, row.message)).collect::<Vec<_>>(), total)
+    };
+    let all = ["report sent", "order no", "order Paid 4%"].map(str::to_owned);
+    assert_eq!(search(LogQuery::default()), (all.to_vec(), 3), "newest first");
+    let page = LogQuery { oldest_first: true, skip: 1, limit: 1, ..LogQuery::default() };
+    assert_eq!(search(page), (vec![all[1].clone()], 3), "the total does not depend on the page");
+    assert_eq!(search(LogQuery { skip: 9, ..LogQuery::default() }), (vec![], 3));
+    let found = |query| search(query).0;
+    assert_eq!(found(LogQuery { run: Some(runs[1]), ..LogQuery::default() }), all[..1]);
+    let flows = |ids: &[&str]| Some(ids.iter().map(|id| FlowRef::new("shop", *id)).collect());
+    assert_eq!(found(LogQuery { flows: flows(&["order"]), ..LogQuery::default() }), all[1..]);
+    assert_eq!(found(LogQuery { flows: flows(&[]), ..LogQuery::default() }), [""; 0]);
+    assert_eq!(found(LogQuery { levels: vec!["WARN", "ERROR"], ..LogQuery::default() }), all[1..2]);
+    assert_eq!(found(LogQuery { text: Some("PAID 4%".into()), ..LogQuery::default() }), all[2..]);
+    assert_eq!(found(LogQuery { from: Some(b.now()), ..LogQuery::default() }), all[..1]);
+    assert_eq!(found(LogQuery { to: Some(b.now()), ..LogQuery::default() }), all[1..]);
+    assert_eq!(b.store.log_search(&other_ws(), &LogQuery { limit: 9, ..LogQuery::default() }).unwrap(), (vec![], 0));
 }
 
 pub fn active_runs_are_listed_in_pages(b: &Bench) {

@@ -13,6 +13,7 @@ pub(super) fn flow(workspace: WorkspaceId, namespace: &str, id: &str, source: &s
         source: source.into(),
         ir: format!("ir of {source}"),
         disabled: false,
+        deleted: false,
         created_at: Millis(0),
         created_by: "me".into(),
     }
@@ -29,7 +30,7 @@ pub(super) fn schedule(row: &FlowRow, trigger: &str, next_due: Option<Millis>) -
 }
 
 pub(super) fn push(b: &Bench, row: FlowRow, schedules: Vec<ScheduleRow>) -> (u32, bool) {
-    match b.call(Work::PutFlow { row: Box::new(row), schedules }) {
+    match b.call(Work::PutFlow { row: Box::new(row), schedules, rule: PushRule::Any }) {
         Done::Flow { revision, changed } => (revision, changed),
         other => panic!("not a flow: {other:?}"),
     }
@@ -49,6 +50,46 @@ pub fn flows_have_revisions(b: &Bench) {
         revisions.iter().map(|r| (r.revision, r.created_at)).collect::<Vec<_>>(),
         [(1, b.now().plus(-5)), (2, b.now())]
     );
+}
+
+pub fn a_deleted_flow_keeps_its_revisions(b: &Bench) {
+    let row = |source| flow(b.ws(), "shop", "order", source);
+    let name = FlowRef::new("shop", "order");
+    let delete = || b.call(Work::DeleteFlow { workspace: b.ws(), flow: name.clone(), by: "you".into() });
+    assert!(matches!(delete(), Done::Missing), "there is nothing to delete");
+    push(b, row("one"), vec![schedule(&row("one"), "tick", Some(b.now()))]);
+    push(b, flow(b.ws(), "shop", "report", "r"), vec![]);
+    assert!(matches!(delete(), Done::Flow { revision: 2, changed: true }));
+    assert!(matches!(delete(), Done::Missing), "it is deleted once");
+    let s = &b.store;
+    assert_eq!(s.flow(&b.ws(), &name, None).unwrap(), None);
+    assert!(s.flows_named(&b.ws(), "order").unwrap().is_empty() && s.schedules(&b.ws()).unwrap().is_empty());
+    assert_eq!(s.flows(&b.ws(), None, 9).unwrap().iter().map(|r| r.flow.id.as_str()).collect::<Vec<_>>(), ["report"]);
+    let kept = s.flow(&b.ws(), &name, Some(1)).unwrap().unwrap();
+    assert_eq!((kept.source.as_str(), kept.deleted), ("one", false), "runs that have it go on");
+    let gone = s.flow(&b.ws(), &name, Some(2)).unwrap().unwrap();
+    assert_eq!((gone.source.as_str(), gone.deleted, gone.created_by.as_str()), ("one", true, "you"));
+    assert_eq!(push(b, row("one"), vec![]), (3, true), "the same text brings it back");
+    let shown = |row: &FlowRow| (row.revision, row.deleted);
+    let revisions = s.flow_revisions(&b.ws(), &name).unwrap();
+    assert_eq!(revisions.iter().map(shown).collect::<Vec<_>>(), [(1, false), (2, true), (3, false)]);
+    assert_eq!(s.flow(&b.ws(), &name, None).unwrap().map(|row| row.revision), Some(3));
+}
+
+pub fn a_push_may_be_for_new_or_for_known_flows_only(b: &Bench) {
+    let name = FlowRef::new("shop", "order");
+    let put = |source: &str, rule| {
+        let row = Box::new(flow(b.ws(), "shop", "order", source));
+        b.call(Work::PutFlow { row, schedules: vec![], rule })
+    };
+    assert!(matches!(put("one", PushRule::Known), Done::Missing));
+    assert!(matches!(put("one", PushRule::New), Done::Flow { revision: 1, changed: true }));
+    assert!(matches!(put("two", PushRule::New), Done::Refused(Refusal::Exists)));
+    assert!(matches!(put("one", PushRule::New), Done::Refused(Refusal::Exists)), "not even as it is");
+    assert!(matches!(put("two", PushRule::Known), Done::Flow { revision: 2, changed: true }));
+    b.call(Work::DeleteFlow { workspace: b.ws(), flow: name, by: "me".into() });
+    assert!(matches!(put("two", PushRule::Known), Done::Missing));
+    assert!(matches!(put("two", PushRule::New), Done::Flow { revision: 4, changed: true }));
 }
 
 pub fn a_push_replaces_the_schedules(b: &Bench) {

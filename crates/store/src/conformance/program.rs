@@ -106,6 +106,7 @@ impl<'a> Program<'a> {
             84..=86 => self.of_run(|workspace, run| Work::EraseRun { workspace, run }),
             87..=89 => self.message(),
             90..=91 => self.sweep(),
+            92 if self.dice.chance(25) => self.delete_flow(),
             92 => self.put_flow(),
             93 => self.secret(),
             94 => self.token(),
@@ -421,11 +422,20 @@ impl<'a> Program<'a> {
             ir: source.clone(),
             source,
             disabled: self.dice.chance(20),
+            deleted: false,
             created_at: Millis(0),
             created_by: "me".into(),
         };
         let schedules = if self.dice.chance(60) { vec![schedule] } else { vec![] };
-        Work::PutFlow { row: Box::new(row), schedules }
+        Work::PutFlow {
+            row: Box::new(row),
+            schedules,
+            rule: self.dice.pick(&[PushRule::Any, PushRule::New, PushRule::Known]),
+        }
+    }
+
+    fn delete_flow(&mut self) -> Work {
+        Work::DeleteFlow { workspace: self.workspace(), flow: self.flow(), by: "me".into() }
     }
 
     fn secret(&mut self) -> Work {

@@ -52,6 +52,30 @@ pub fn what_is_not_there_is_missing(b: &Bench) {
     assert!(matches!(b.call(Work::EraseRun { workspace: other_ws(), run }), Done::Missing));
 }
 
+pub fn a_log_is_removed_and_the_run_stays(b: &Bench) {
+    let line = |run, seq| LogRow {
+        run,
+        seq,
+        at: b.now(),
+        level: "INFO".into(),
+        step: StepKey("log".into()),
+        message: "hello".into(),
+    };
+    let forget = |workspace, run| b.call(Work::DeleteLogs { workspace, run });
+    let other = b.start(b.keyed("b"));
+    b.commit(RunCommit { logs: vec![line(other, 1)], ..b.step(other) });
+    is_refused(forget(b.ws(), other), Refusal::RunLive);
+    let run = b.start(b.keyed("a"));
+    b.commit(RunCommit { logs: vec![line(run, 1), line(run, 2)], ..b.step(run) });
+    b.end(run, EndStatus::Completed);
+    release(b, "a");
+    assert!(matches!(forget(other_ws(), run), Done::Missing));
+    assert!(matches!(forget(b.ws(), run), Done::Unit));
+    let left = b.store.logs(&b.ws(), run, 0, 10).unwrap();
+    assert_eq!(left.iter().map(|row| row.level.as_str()).collect::<Vec<_>>(), ["AUDIT"], "who freed the key stays");
+    assert_eq!(b.store.logs(&b.ws(), other, 0, 10).unwrap().len(), 1);
+}
+
 pub fn a_release_says_who_and_why(b: &Bench) {
     let run = b.ended("a", EndStatus::Completed);
     release(b, "a");

@@ -27,10 +27,11 @@ impl Tables {
         self.revisions(workspace, flow).rev().find(|row| revision.is_none_or(|r| row.revision == r)).cloned()
     }
 
-    /// Newest revisions in order.
+    /// Newest revisions of flows that are there, in order.
     fn heads(&self, workspace: &WorkspaceId) -> Vec<FlowRow> {
         let newest = |row: &&FlowRow| {
             row.workspace == *workspace
+                && !row.deleted
                 && self.revisions(workspace, &row.flow).next_back().is_some_and(|head| head.revision == row.revision)
         };
         self.flows.values().filter(newest).cloned().collect()
@@ -137,7 +138,8 @@ impl Reads for MemoryStore {
     }
 
     fn flow(&self, workspace: &WorkspaceId, flow: &FlowRef, revision: Option<u32>) -> Result<Option<FlowRow>> {
-        Ok(self.tables.lock().flow(workspace, flow, revision))
+        let found = self.tables.lock().flow(workspace, flow, revision);
+        Ok(found.filter(|row| revision.is_some() || !row.deleted))
     }
 
     fn flow_revisions(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Vec<FlowRow>> {
@@ -152,6 +154,37 @@ impl Reads for MemoryStore {
     fn flows_named(&self, workspace: &WorkspaceId, id: &str) -> Result<Vec<FlowRow>> {
         let heads = self.tables.lock().heads(workspace);
         Ok(heads.into_iter().filter(|row| row.flow.id == id).collect())
+    }
+
+    fn log_search(&self, workspace: &WorkspaceId, query: &LogQuery) -> Result<(Vec<(FlowRef, LogRow)>, u64)> {
+        let tables = self.tables.lock();
+        let flow = |run: RunId| tables.runs.get(&(workspace.clone(), run)).map(|row| row.flow.clone());
+        let of_workspace = tables.logs.iter().filter(|((ws, _, _), _)| ws == workspace);
+        let with_flow = of_workspace.filter_map(|(_, row)| Some((flow(row.run)?, row.clone())));
+        let mut found: Vec<(FlowRef, LogRow)> = with_flow.filter(|(flow, row)| log_matches(query, flow, row)).collect();
+        found.sort_by_key(|(_, row)| (row.at, row.run, row.seq));
+        if !query.oldest_first {
+            found.reverse();
+        }
+        let total = found.len() as u64;
+        let page = found.into_iter().skip(usize::try_from(query.skip).unwrap_or(usize::MAX));
+        Ok((page.take(query.limit as usize).collect(), total))
+    }
+
+    fn flow_names(&self, workspace: &WorkspaceId) -> Result<Vec<FlowRef>> {
+        let tables = self.tables.lock();
+        let mut names: Vec<FlowRef> =
+            tables.flows.values().filter(|row| row.workspace == *workspace).map(|row| row.flow.clone()).collect();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn kv_namespaces(&self, workspace: &WorkspaceId) -> Result<Vec<String>> {
+        let tables = self.tables.lock();
+        let mut names: Vec<String> =
+            tables.kv.keys().filter(|(ws, _, _)| ws == workspace).map(|(_, ns, _)| ns.clone()).collect();
+        names.dedup();
+        Ok(names)
     }
 
     fn kv(&self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<Option<KvRow>> {
@@ -254,4 +287,13 @@ impl Reads for MemoryStore {
     fn audit(&self, look: &mut dyn FnMut(&dyn Audit) -> Result<()>) -> Result<()> {
         look(&View { tables: &self.tables.lock() })
     }
+}
+
+fn log_matches(query: &LogQuery, flow: &FlowRef, row: &LogRow) -> bool {
+    query.run.is_none_or(|run| row.run == run)
+        && query.flows.as_ref().is_none_or(|flows| flows.contains(flow))
+        && (query.levels.is_empty() || query.levels.contains(&row.level.as_str()))
+        && query.from.is_none_or(|from| row.at >= from)
+        && query.to.is_none_or(|to| row.at < to)
+        && query.text.as_ref().is_none_or(|text| row.message.to_lowercase().contains(&text.to_lowercase()))
 }

@@ -3,6 +3,7 @@
 use super::tables::{RunKey, Tables, forget_at};
 use crate::error::StoreError;
 use crate::rows::*;
+use crate::script::RELEASED_FROM;
 use crate::tx::{Look, Result, Tx};
 use crate::work::FileChunk;
 use semel_core::admission::{Claim, Lane};
@@ -238,6 +239,10 @@ impl Tx for MemoryTx<'_> {
         self.remove_of_run(|t| &mut t.inbox, &key)?;
         self.remove_of_run(|t| &mut t.effects, &key)?;
         self.remove_files(&key)
+    }
+
+    fn delete_logs(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
+        self.remove_where(|t| &mut t.logs, |(ws, run, seq)| ws == workspace && *run == id && *seq < RELEASED_FROM)
     }
 
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {

@@ -7,13 +7,20 @@ use semel_core::admission::ClaimState;
 use semel_core::ir::{Flow, Trigger, TriggerKind};
 use semel_core::planted;
 use semel_core::run::{By, StepKey};
-use semel_core::{Hash16, RunId, WorkspaceId};
+use semel_core::{FlowRef, Hash16, RunId, WorkspaceId};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-pub(super) fn put_flow(tx: &mut dyn Tx, row: &FlowRow, schedules: &[ScheduleRow]) -> Result<Done> {
+pub(super) fn put_flow(tx: &mut dyn Tx, row: &FlowRow, schedules: &[ScheduleRow], rule: PushRule) -> Result<Done> {
     let head = tx.flow_head(&row.workspace, &row.flow)?;
+    let exists = head.as_ref().is_some_and(|head| !head.deleted);
+    match rule {
+        PushRule::New if exists => return Ok(Done::Refused(Refusal::Exists)),
+        PushRule::Known if !exists => return Ok(Done::Missing),
+        PushRule::Any | PushRule::New | PushRule::Known => {}
+    }
     if let Some(head) = &head
+        && !head.deleted
         && head.source == row.source
         && head.ir == row.ir
     {
@@ -24,9 +31,20 @@ pub(super) fn put_flow(tx: &mut dyn Tx, row: &FlowRow, schedules: &[ScheduleRow]
         None => schedules.to_vec(),
     };
     let revision = head.map_or(0, |h| h.revision) + 1;
-    let stored = FlowRow { revision, created_at: tx.now(), ..row.clone() };
+    let stored = FlowRow { revision, deleted: false, created_at: tx.now(), ..row.clone() };
     tx.insert_flow(&stored)?;
     tx.put_schedules(&row.workspace, &row.flow, &schedules)?;
+    Ok(Done::Flow { revision, changed: true })
+}
+
+/// Runs keep the revision that they were admitted with, so nothing of what was pushed is taken away: a last revision says
+/// that there is no newest one.
+pub(super) fn delete_flow(tx: &mut dyn Tx, workspace: &WorkspaceId, flow: &FlowRef, by: &str) -> Result<Done> {
+    let Some(head) = tx.flow_head(workspace, flow)?.filter(|head| !head.deleted) else { return Ok(Done::Missing) };
+    let revision = head.revision + 1;
+    let gone = FlowRow { revision, deleted: true, created_at: tx.now(), created_by: by.to_owned(), ..head };
+    tx.insert_flow(&gone)?;
+    tx.put_schedules(workspace, flow, &[])?;
     Ok(Done::Flow { revision, changed: true })
 }
 
@@ -157,7 +175,7 @@ fn ended_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> Result<std:
 }
 
 /// Log numbers from here on say who freed a key: past every ordinary line.
-pub(crate) const RELEASED_FROM: u64 = 1 << 62;
+pub const RELEASED_FROM: u64 = 1 << 62;
 
 pub(super) fn release_key(tx: &mut dyn Tx, workspace: &WorkspaceId, hash: Hash16, by: &By) -> Result<Done> {
     let Some(claim) = tx.claim(workspace, hash)? else { return Ok(Done::Missing) };
@@ -190,6 +208,15 @@ pub(super) fn delete_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) ->
     }
     tx.delete_run(workspace, run.id)?;
     Ok(Done::Unit)
+}
+
+/// A run that goes on may write a line at any moment, so only an ended one loses them.
+pub(super) fn delete_logs(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> Result<Done> {
+    match tx.run(workspace, id)? {
+        None => Ok(Done::Missing),
+        Some(run) if !run.status.is_ended() => Ok(Done::Refused(Refusal::RunLive)),
+        Some(run) => tx.delete_logs(workspace, run.id).map(|()| Done::Unit),
+    }
 }
 
 pub(super) fn erase_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> Result<Done> {

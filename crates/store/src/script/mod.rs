@@ -14,7 +14,7 @@ mod restore;
 
 pub use admit::{admit, head_of, peek};
 pub use ending::watch_hash;
-pub(crate) use manage::RELEASED_FROM;
+pub use manage::RELEASED_FROM;
 
 use crate::tx::{Result, Tx};
 use crate::work::{Done, Work};
@@ -26,7 +26,8 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::AdmitAndRun(both) => Ok(Done::Admitted(Box::new(admit::admit_with(tx, &both.0, Some(&both.1))?))),
         Work::Commit(commit) => commit::commit(tx, commit),
         Work::LogDecision(row) => admit::log_decision(tx, row),
-        Work::PutFlow { row, schedules } => manage::put_flow(tx, row, schedules),
+        Work::PutFlow { row, schedules, rule } => manage::put_flow(tx, row, schedules, *rule),
+        Work::DeleteFlow { workspace, flow, by } => manage::delete_flow(tx, workspace, flow, by),
         Work::AdvanceSchedule(row) => manage::advance_schedule(tx, row),
         Work::KvSet { workspace, namespace, key, value, kv_type, overwrite, ttl_ms } => {
             let write =
@@ -43,6 +44,7 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::PutWorkspace(row) => manage::put_workspace(tx, row),
         Work::ReleaseKey { workspace, hash, by } => manage::release_key(tx, workspace, *hash, by),
         Work::DeleteRun { workspace, run } => manage::delete_run(tx, workspace, *run),
+        Work::DeleteLogs { workspace, run } => manage::delete_logs(tx, workspace, *run),
         Work::EraseRun { workspace, run } => manage::erase_run(tx, workspace, *run),
         Work::PutChunk(chunk) => files::put_chunk(tx, chunk),
         Work::PutFile { workspace, row, last } => files::put_file(tx, workspace, row, last.as_deref()),

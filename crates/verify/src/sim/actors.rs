@@ -220,7 +220,7 @@ impl World {
                     let text = semel_flow::render(&errors, "flow", &spec.source(&self.script.flows), false);
                     panic!("a drawn flow does not compile: {text}");
                 }
-                Err(PushError::Store(_)) => {
+                Err(PushError::Exists | PushError::Unknown | PushError::Store(_)) => {
                     // Applied or not: only a revision says, and it is read at the end.
                     self.note(|| "a push was not answered".into());
                 }

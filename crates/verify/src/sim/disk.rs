@@ -88,9 +88,11 @@ fn name(work: &Work) -> String {
         Work::Sweep(_) => "sweep".into(),
         Work::LogDecision(row) => format!("log {} {}", row.caller, row.decision.word()),
         Work::PutFlow { row, .. } => format!("push {}", row.flow),
+        Work::DeleteFlow { flow, .. } => format!("delete {flow}"),
         Work::AdvanceSchedule(row) => format!("schedule {} next {:?}", row.flow, row.next_due),
         Work::ReleaseKey { hash, .. } => format!("release {}", hash.hex()),
         Work::DeleteRun { run, .. } => format!("delete {run}"),
+        Work::DeleteLogs { run, .. } => format!("delete the log of {run}"),
         Work::EraseRun { run, .. } => format!("erase {run}"),
         _ => "write".into(),
     }
