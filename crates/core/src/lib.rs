@@ -10,9 +10,11 @@
 //! | [`run`] | something happened to a run: what is recorded, what is done next? |
 //! | [`ir`] | what does a compiled flow look like? |
 //! | [`fingerprint`] | are these two payloads the same? |
+//! | [`date`] | what day is it where it was written? |
 //! | [`limits`] | how much is too much? |
 
 pub mod admission;
+pub mod date;
 pub mod duration;
 pub mod fingerprint;
 pub mod ids;

@@ -2,7 +2,7 @@
 
 use crate::flows::LoadedFlow;
 use semel_core::admission::{KeyError, PresetName};
-use semel_core::ir::{KeyScope, SignatureScheme};
+use semel_core::ir::{KeyScope, ResponseType, SignatureScheme};
 use semel_core::run::{Status, VerdictKind};
 use semel_core::{Door, RunId, WorkspaceId};
 use semel_store::StoreError;
@@ -122,6 +122,9 @@ pub struct Webhook {
     pub wait: bool,
     pub return_outputs: bool,
     pub signature: Option<ResolvedSignature>,
+    /// Status of the answer with the outputs.
+    pub response_code: Option<u16>,
+    pub response_type: Option<ResponseType>,
 }
 
 /// A signature rule with its secrets filled in; never printed.

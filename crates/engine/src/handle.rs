@@ -3,10 +3,12 @@
 use crate::admit::{admission, is_checked, prepare, sketch};
 use crate::api::*;
 use crate::away;
+use crate::conditions;
 use crate::driver::{Born, Driver, Happened};
 use crate::flows::{Flows, LoadedFlow};
-use crate::memory::Memory;
+use crate::memory::{Memory, trigger_value};
 use crate::ports::{Aside, Clock, Entropy, Performer};
+use crate::schedules::first_after;
 use crate::scope::{ExprScope, Services};
 use crate::secrets::{MasterKey, Secrets};
 use crate::shell::{Fatal, Message, Shell, Waiters};
@@ -203,7 +205,9 @@ impl Engine {
         key: &str,
     ) -> Result<Option<Webhook>, StoreError> {
         for trigger in flow.index.flow.triggers.iter().filter(|t| !t.disabled) {
-            let TriggerKind::Webhook { key: template, wait, return_outputs, signature } = &trigger.kind else {
+            let TriggerKind::Webhook { key: template, wait, return_outputs, signature, response_code, response_type } =
+                &trigger.kind
+            else {
                 continue;
             };
             let Some(expected) = self.revealed(workspace, flow, template) else { continue };
@@ -221,9 +225,37 @@ impl Engine {
                 wait: *wait,
                 return_outputs: *return_outputs,
                 signature,
+                response_code: *response_code,
+                response_type: *response_type,
             }));
         }
         Ok(None)
+    }
+
+    /// Whether the conditions of the trigger that the occurrence came through hold. One that cannot be judged does
+    /// not hold, and the log says why.
+    pub fn is_wanted(&self, occurrence: &Occurrence) -> bool {
+        let triggers = &occurrence.flow.index.flow.triggers;
+        let trigger = triggers.iter().find(|trigger| Some(&trigger.id) == occurrence.trigger_id.as_ref());
+        let Some(trigger) = trigger.filter(|trigger| !trigger.conditions.is_empty()) else { return true };
+        let sent = occurrence.trigger.written_out(&occurrence.inputs, occurrence.caller_key.as_deref());
+        let memory = Memory {
+            trigger: trigger_value(&Value::from_json(&sent).to_stored()),
+            labels: occurrence.flow.index.flow.labels.clone(),
+            ..Memory::default()
+        };
+        let scope = ExprScope {
+            services: &self.services,
+            workspace: &occurrence.workspace,
+            flow: &occurrence.flow,
+            memory: &memory,
+            run: None,
+            now: self.store().now(),
+        };
+        conditions::hold_in(&trigger.conditions, &scope, None).unwrap_or_else(|error| {
+            tracing::warn!(flow = %occurrence.flow.flow_ref, trigger = trigger.id, error, "a condition cannot be judged");
+            false
+        })
     }
 
     /// A template of the author with its secrets filled in; for comparing, never for storing.
@@ -706,18 +738,14 @@ fn cyclic(path: &[FlowRef], span: Span) -> Diagnostic {
 /// Next instants of a flow's schedules.
 fn schedules_of(workspace: &WorkspaceId, flow: &semel_core::ir::Flow, now: Millis) -> Vec<ScheduleRow> {
     let live = flow.triggers.iter().filter(|t| !t.disabled && !flow.disabled);
-    live.filter_map(|trigger| match &trigger.kind {
-        TriggerKind::Schedule { cron, timezone, with_seconds, .. } => Some(ScheduleRow {
+    let timed = live.filter(|trigger| trigger.kind.is_timed());
+    timed
+        .map(|trigger| ScheduleRow {
             workspace: workspace.clone(),
             flow: flow.flow_ref(),
             trigger: trigger.id.clone(),
-            next_due: semel_tasks::schedule::next_after(cron, timezone, *with_seconds, now.0)
-                .ok()
-                .flatten()
-                .map(Millis),
+            next_due: first_after(&trigger.kind, now),
             last_fired: None,
-        }),
-        TriggerKind::Webhook { .. } => None,
-    })
-    .collect()
+        })
+        .collect()
 }

@@ -5,9 +5,13 @@
 //! [`IR_VERSION`]s. Templates (`{{ … }}`) stay as source text here: parsing them is the engine's
 //! business, and it must not change what a stored flow means.
 
+mod condition;
 mod spec;
+mod trigger;
 
+pub use condition::*;
 pub use spec::*;
+pub use trigger::*;
 
 use crate::admission::{Busy, LatePolicy, MismatchPolicy, OnDone, OnEnded, OnLive, PresetName, Window};
 use crate::ids::{Door, FlowRef};
@@ -330,72 +334,6 @@ pub struct OutputDef {
     pub output_type: Option<InputType>,
     /// A template or a tree of templates.
     pub value: Json,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Trigger {
-    pub id: String,
-    #[serde(default)]
-    pub disabled: bool,
-    /// Templates for the flow's inputs.
-    #[serde(default)]
-    pub inputs: IndexMap<String, Json>,
-    #[serde(default)]
-    pub labels: IndexMap<String, Template>,
-    pub kind: TriggerKind,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum TriggerKind {
-    Webhook {
-        /// The secret part of the URL; may use `secret()`.
-        key: Template,
-        #[serde(default)]
-        wait: bool,
-        #[serde(default)]
-        return_outputs: bool,
-        #[serde(default)]
-        signature: Option<SignatureSpec>,
-    },
-    Schedule {
-        cron: String,
-        timezone: String,
-        #[serde(default)]
-        with_seconds: bool,
-        recover: RecoverMissed,
-        #[serde(default)]
-        late_max_ms: Option<i64>,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum RecoverMissed {
-    All,
-    Last,
-    None,
-}
-
-/// How a webhook proves who sent it. The secret may list several values during a rotation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SignatureSpec {
-    pub scheme: SignatureScheme,
-    /// Templates, usually `{{ secret('NAME') }}`; any one that matches is enough.
-    pub secrets: Vec<Template>,
-    /// Header that carries a generic HMAC (hex or base64, with or without `sha256=`).
-    #[serde(default)]
-    pub header: Option<String>,
-    pub tolerance_ms: i64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SignatureScheme {
-    HmacSha256,
-    StandardWebhooks,
-    Stripe,
-    Github,
 }
 
 /// The flow's `idempotency:` block. `None` fields come from the preset.

@@ -5,5 +5,6 @@ mod flows;
 mod handle;
 mod races;
 mod sweeps;
+mod triggers;
 mod whole;
 mod world;

@@ -3,6 +3,7 @@
 //! Every reader reports what is wrong and returns `None` (or a default), so one mistake never hides the next. The IR
 //! built along the way is only handed out when there was no error.
 
+mod conditions;
 pub(crate) mod cron;
 mod effect;
 mod fields;
@@ -13,6 +14,7 @@ mod inputs;
 mod labels;
 mod lane;
 mod leaf;
+mod preconditions;
 mod retry;
 mod structural;
 mod subflow;

@@ -30,7 +30,7 @@ pub(crate) const COMMON: &[&str] = &[
 ];
 /// Properties of every task in Kestra that this build does not have.
 pub(crate) const NOT_BUILT: &[&str] = &["workerGroup", "logToFile", "taskCache", "version", "assets", "conditions"];
-const LOG_LEVELS: &[&str] = &["TRACE", "DEBUG", "INFO", "WARN", "ERROR"];
+pub(crate) const LOG_LEVELS: &[&str] = &["TRACE", "DEBUG", "INFO", "WARN", "ERROR"];
 
 /// What a task's `type` names.
 enum Kind<'a> {

@@ -4,6 +4,7 @@ use super::cron;
 use super::fields::{Fields, Names};
 use super::ids::TRIGGER_ID;
 use super::labels::Owner;
+use super::tasks::LOG_LEVELS;
 use super::values::short;
 use super::{Context, Moment};
 use crate::codes;
@@ -12,37 +13,39 @@ use crate::suggest;
 use crate::yaml::Node;
 use indexmap::IndexMap;
 use jiff::tz::TimeZone;
+use semel_core::Millis;
 use semel_core::ir::{RecoverMissed, SignatureScheme, SignatureSpec, Trigger, TriggerKind};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 use std::ops::Range;
 
-const COMMON: &[&str] = &["id", "type", "description", "disabled", "inputs", "labels"];
+const COMMON: &[&str] =
+    &["id", "type", "description", "disabled", "inputs", "labels", "conditions", "when", "logLevel"];
 const NOT_BUILT: &[&str] = &[
-    "conditions",
     "stopAfter",
     "allowConcurrent",
-    "logLevel",
     "workerGroup",
     "preconditions",
-    "when",
     "dependsOn",
     "window",
     "version",
-    "responseContentType",
-    "responseCode",
-    "scheduleConditions",
     "backfill",
     "logToFile",
     "failOnTriggerError",
     "recoverLateSchedules",
     "fetchType",
 ];
-const WEBHOOK: &[&str] = &["key", "wait", "returnOutputs", "signature"];
-const SCHEDULE: &[&str] = &["cron", "timezone", "withSeconds", "recoverMissedSchedules", "lateMaximumDelay"];
+const WEBHOOK: &[&str] = &["key", "wait", "returnOutputs", "responseCode", "responseContentType", "signature"];
+const SCHEDULE: &[&str] =
+    &["cron", "timezone", "withSeconds", "recoverMissedSchedules", "lateMaximumDelay", "scheduleConditions"];
+const ON_DATES: &[&str] = &["dates", "timezone", "recoverMissedSchedules"];
 const SIGNATURE: Names =
     Names { what: "`signature`", allowed: &[&["scheme", "secret", "secrets", "header", "tolerance"]], not_built: &[] };
-const TYPES: &[&str] = &["trigger.Webhook", "trigger.Schedule"];
+/// Every trigger type with its own fields.
+const TYPES: &[(&str, &[&str])] =
+    &[("trigger.Webhook", WEBHOOK), ("trigger.Schedule", SCHEDULE), ("trigger.ScheduleOnDates", ON_DATES)];
+/// Dates of one trigger.
+const DATES_MAX: usize = 1_000;
 const PREFIXES: &[&str] = &["io.kestra.plugin.core.", "io.kestra.core.models."];
 /// What Kestra allows for the secret part of a webhook URL.
 const KEY_CHARS_MAX: usize = 256;
@@ -72,27 +75,35 @@ impl<'a> Context<'a> {
         let raw = self.map(node, "a trigger")?;
         let id = self.required(&raw, "a trigger", "id").and_then(|node| self.id(node, TRIGGER_ID));
         let type_node = self.required(&raw, "a trigger", "type")?;
-        let kind = self.trigger_type(type_node)?;
-        let own = if kind == "trigger.Webhook" { WEBHOOK } else { SCHEDULE };
-        let fields = self.fields(node, Names { what: kind, allowed: &[COMMON, own], not_built: NOT_BUILT })?;
+        let (name, own) = self.trigger_type(type_node)?;
+        let fields = self.fields(node, Names { what: name, allowed: &[COMMON, own], not_built: NOT_BUILT })?;
         let disabled = self.flag(&fields, "disabled", false);
         let inputs = self.trigger_inputs(&fields, disabled);
         let labels = fields.get("labels").map(|node| self.labels(node, Owner::Run)).unwrap_or_default();
-        let kind = if kind == "trigger.Webhook" { self.webhook(&fields) } else { self.schedule(&fields) };
-        Some(Trigger { id: id?, disabled, inputs, labels, kind: kind? })
+        let conditions = self.trigger_conditions(&fields, false);
+        if let Some(node) = fields.get("logLevel") {
+            self.word(node, "logLevel", LOG_LEVELS);
+        }
+        let kind = match name {
+            "trigger.Webhook" => self.webhook(&fields),
+            "trigger.Schedule" => self.schedule(&fields),
+            _ => self.on_dates(&fields),
+        };
+        Some(Trigger { id: id?, disabled, inputs, labels, kind: kind?, conditions })
     }
 
-    fn trigger_type(&mut self, node: &'a Node) -> Option<&'static str> {
+    fn trigger_type(&mut self, node: &'a Node) -> Option<(&'static str, &'static [&'static str])> {
         let text = self.literal(node, "type")?;
         let short_name = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
         let short_name = short_name.replace("triggers.types.", "trigger.");
-        let found = TYPES.iter().find(|name| **name == short_name).copied();
+        let found = TYPES.iter().find(|(name, _)| **name == short_name).copied();
         if found.is_none() {
-            let near =
-                suggest::nearest(&short_name, TYPES.iter().copied()).map(|name| format!("did you mean `{name}`?"));
+            let names = || TYPES.iter().map(|(name, _)| *name);
+            let near = suggest::nearest(&short_name, names()).map(|name| format!("did you mean `{name}`?"));
             let finding =
                 Finding::error(codes::UNKNOWN_TYPE, node.at.clone(), format!("no trigger type `{}`", short(text)));
-            self.report(finding.expected(format!("one of: {}", TYPES.join(", "))).maybe_suggest(near));
+            let expected = format!("one of: {}", names().collect::<Vec<_>>().join(", "));
+            self.report(finding.expected(expected).maybe_suggest(near));
         }
         found
     }
@@ -152,7 +163,18 @@ impl<'a> Context<'a> {
             Some(node) => Some(self.signature(node)?),
             None => None,
         };
-        Some(TriggerKind::Webhook { key: key?, wait, return_outputs, signature })
+        let response_code = fields.get("responseCode").and_then(|node| self.count(node, "responseCode", 200, 599));
+        let response_code = response_code.and_then(|code| u16::try_from(code).ok());
+        let types = ["application/json", "text/plain"];
+        let response_type =
+            fields.get("responseContentType").and_then(|node| self.choice(node, "responseContentType", &types));
+        for name in ["responseCode", "responseContentType"].into_iter().filter(|name| fields.get(name).is_some()) {
+            if !(wait && return_outputs) {
+                let message = format!("`{name}` shapes the answer with the outputs: it needs `returnOutputs: true`");
+                self.error(codes::CONFLICT, &fields.key_at(name), message);
+            }
+        }
+        Some(TriggerKind::Webhook { key: key?, wait, return_outputs, signature, response_code, response_type })
     }
 
     fn signature(&mut self, node: &'a Node) -> Option<SignatureSpec> {
@@ -201,13 +223,49 @@ impl<'a> Context<'a> {
         };
         let cron = self.required(fields, "trigger.Schedule", "cron");
         let cron = cron.and_then(|node| self.cron(node, with_seconds));
-        let recover: RecoverMissed = match fields.get("recoverMissedSchedules") {
-            Some(node) => self.choice(node, "recoverMissedSchedules", &["ALL", "LAST", "NONE"])?,
-            None => RecoverMissed::All,
-        };
+        let recover = self.recover(fields)?;
         let late_max_ms =
             fields.get("lateMaximumDelay").and_then(|node| self.positive_duration(node, "lateMaximumDelay"));
         Some(TriggerKind::Schedule { cron: cron?, timezone: timezone?, with_seconds, recover, late_max_ms })
+    }
+
+    fn on_dates(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {
+        let timezone = match fields.get("timezone") {
+            None => Some("UTC".to_owned()),
+            Some(node) => self.timezone(node),
+        };
+        let node = self.required(fields, "trigger.ScheduleOnDates", "dates")?;
+        let items = self.list(node, "dates")?;
+        if items.len() > DATES_MAX {
+            self.error(codes::LIMIT, &node.at, format!("a trigger has at most {DATES_MAX} dates"));
+        }
+        let (timezone, recover) = (timezone?, self.recover(fields)?);
+        let mut dates: Vec<Millis> = items.iter().filter_map(|item| self.instant(item, &timezone)).collect();
+        dates.sort();
+        dates.dedup();
+        Some(TriggerKind::ScheduleOnDates { dates, timezone, recover })
+    }
+
+    /// A date, in whole seconds; one without an offset is in the trigger's zone.
+    fn instant(&mut self, node: &'a Node, timezone: &str) -> Option<Millis> {
+        let text = self.literal(node, "dates")?;
+        let local = || {
+            let civil = text.parse::<jiff::civil::DateTime>().ok()?;
+            Some(civil.to_zoned(TimeZone::get(timezone).ok()?).ok()?.timestamp())
+        };
+        let read = text.parse::<jiff::Timestamp>().ok().or_else(local);
+        if read.is_none() {
+            let finding = Finding::error(codes::BAD_VALUE, node.at.clone(), format!("`{}` is not a date", short(text)));
+            self.report(finding.expected("a date such as 2026-01-31T08:00:00Z"));
+        }
+        read.map(|at| Millis(at.as_second() * 1_000))
+    }
+
+    fn recover(&mut self, fields: &Fields<'a>) -> Option<RecoverMissed> {
+        match fields.get("recoverMissedSchedules") {
+            Some(node) => self.choice(node, "recoverMissedSchedules", &["ALL", "LAST", "NONE"]),
+            None => Some(RecoverMissed::All),
+        }
     }
 
     fn timezone(&mut self, node: &'a Node) -> Option<String> {

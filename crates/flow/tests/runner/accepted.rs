@@ -2,7 +2,7 @@
 
 use crate::{accept, tasks, with};
 use semel_core::admission::{Busy, Window, WindowFrom};
-use semel_core::ir::{KeyScope, Task, TaskKind, TriggerKind};
+use semel_core::ir::{Condition, DayInMonth, DayOfWeek, KeyScope, Task, TaskKind, TriggerKind};
 
 /// The guarded payment flow of Kestra's guide to duplicate executions, as its users have it.
 const GUARDED: &str = r#"id: payment_flow_guarded
@@ -231,4 +231,39 @@ fn windows_line_ends_and_a_byte_order_mark() {
     let broken = tasks("  - id: a\n    type: log.Log\n    message: |\n      é one\n      {{ x | nope }}\n")
         .replace('\n', "\r\n");
     assert_eq!(crate::codes(&broken), ["bad_template 8:14"]);
+}
+
+#[test]
+fn conditions_of_every_age_and_dates() {
+    let source = with(
+        r#"triggers:
+  - id: s
+    type: io.kestra.core.models.triggers.types.Schedule
+    cron: "0 9 * * *"
+    scheduleConditions:
+      - type: io.kestra.core.models.conditions.types.NotCondition
+        conditions:
+          - type: io.kestra.core.models.conditions.types.WeekendCondition
+    conditions:
+      - type: io.kestra.plugin.core.condition.DayWeekInMonth
+        dayOfWeek: MONDAY
+        dayInMonth: FIRST
+    when: "{{ kv('go') }}"
+  - id: d
+    type: io.kestra.plugin.core.trigger.ScheduleOnDates
+    timezone: Europe/Berlin
+    dates: ["2026-05-01T09:00:00", "2026-04-01T00:00:00Z", "2026-04-01T02:00:00+02:00"]
+"#,
+    );
+    let flow = accept(&source).flow;
+    let date = || "{{ trigger.date }}".to_owned();
+    let expected = [
+        Condition::DayWeekInMonth { date: date(), day: DayOfWeek::Monday, place: DayInMonth::First },
+        Condition::Not { conditions: vec![Condition::Weekend { date: date() }] },
+        Condition::When { expression: "{{ kv('go') }}".to_owned() },
+    ];
+    assert_eq!(flow.triggers[0].conditions, expected);
+    let TriggerKind::ScheduleOnDates { dates, .. } = &flow.triggers[1].kind else { panic!("not on dates") };
+    let dates: Vec<String> = dates.iter().map(|at| at.to_rfc3339()).collect();
+    assert_eq!(dates, ["2026-04-01T00:00:00.000Z", "2026-05-01T07:00:00.000Z"]);
 }

@@ -336,7 +336,7 @@ fn bad_timezone_and_trigger_type() {
       --> flow.yaml:13:11
        |
     13 |     type: io.kestra.plugin.core.trigger.Webhok
-       |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ expected one of: trigger.Webhook, trigger.Schedule
+       |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ expected one of: trigger.Webhook, trigger.Schedule, trigger.ScheduleOnDates
        |
        = help: did you mean `trigger.Webhook`?
     "#);
@@ -344,7 +344,7 @@ fn bad_timezone_and_trigger_type() {
 
 #[test]
 fn webhook_mistakes() {
-    assert_snapshot!(shown(&with("triggers:\n  - id: w\n    type: trigger.Webhook\n    returnOutputs: true\n    conditions: []\n    signature: {scheme: stripe, header: X-Sig}\n")), @r#"
+    assert_snapshot!(shown(&with("triggers:\n  - id: w\n    type: trigger.Webhook\n    returnOutputs: true\n    responseCode: 201\n    signature: {scheme: stripe, header: X-Sig}\n")), @r#"
     error[missing_field]: trigger.Webhook needs `key`
      --> flow.yaml:8:5
       |
@@ -357,13 +357,11 @@ fn webhook_mistakes() {
     10 |     returnOutputs: true
        |     ^^^^^^^^^^^^^
 
-    error[not_built]: `conditions` is known in Kestra, and this build does not have it
+    error[conflict]: `responseCode` shapes the answer with the outputs: it needs `returnOutputs: true`
       --> flow.yaml:11:5
        |
-    11 |     conditions: []
-       |     ^^^^^^^^^^
-       |
-       = help: remove it, or leave this flow on Kestra until it is built
+    11 |     responseCode: 201
+       |     ^^^^^^^^^^^^
 
     error[missing_field]: a signature needs a `secret`
       --> flow.yaml:12:17
@@ -562,4 +560,9 @@ fn a_flow_that_starts_itself() {
         "  - id: again\n    type: flow.Subflow\n    namespace: n\n    flowId: f\n    runIf: \"{{ inputs.more }}\"\n",
     );
     assert_eq!(codes(&format!("{guarded}inputs:\n  - id: more\n    type: BOOL\n")), [""; 0]);
+}
+
+#[test]
+fn condition_mistakes() {
+    assert_snapshot!(shown(&with("triggers:\n  - id: s\n    type: trigger.Schedule\n    cron: '@daily'\n    conditions:\n      - type: io.kestra.plugin.core.condition.Weekends\n      - type: condition.DayWeek\n        dayOfWeek: FRYDAY\n      - type: condition.TimeBetween\n        after: noon\n      - type: condition.PublicHoliday\n      - type: condition.ExecutionStatus\n        in: [SUCCESS]\n")), @"");
 }

@@ -6,8 +6,10 @@ use crate::problem::Problem;
 use crate::refused::rejected;
 use crate::state::AppState;
 use crate::view;
-use axum::http::HeaderValue;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::IntoResponse;
 use semel_core::admission::{Decision, Reason};
+use semel_core::ir::ResponseType;
 use semel_core::run::Status;
 use semel_core::{RunId, WorkspaceId};
 use semel_store::{AdmitResult, RunRow};
@@ -26,6 +28,15 @@ pub struct Style {
     pub outputs: bool,
     /// Add `decision` and `reason`.
     pub decision: bool,
+    /// Once the run has completed, answer with its outputs alone.
+    pub bare: Option<Bare>,
+}
+
+/// The outputs as the whole answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Bare {
+    pub code: u16,
+    pub kind: Option<ResponseType>,
 }
 
 /// True when the caller is shown a run that an earlier twin made.
@@ -100,7 +111,11 @@ pub async fn admitted(app: &AppState, workspace: &WorkspaceId, result: AdmitResu
             add_present_state(app, workspace, run.id, style.outputs, &mut shown).await?;
         }
     }
-    let mut response = ok(shown)?;
+    let bare = style.bare.filter(|_| shown.status == Status::Completed.word());
+    let mut response = match bare.zip(shown.outputs.as_ref()) {
+        Some((bare, outputs)) => bare_outputs(bare, outputs)?,
+        None => ok(shown)?,
+    };
     if replayed {
         response.headers_mut().insert("x-idempotent-replayed", HeaderValue::from_static("true"));
     }
@@ -109,6 +124,24 @@ pub async fn admitted(app: &AppState, workspace: &WorkspaceId, result: AdmitResu
     {
         response.headers_mut().insert("preference-applied", applied);
     }
+    Ok(response)
+}
+
+/// The outputs alone: as JSON, or as text, which is that of the only output if there is only one.
+pub fn bare_outputs(bare: Bare, outputs: &Json) -> Answer {
+    let status = StatusCode::from_u16(bare.code).map_err(|_| Problem::internal("a status that does not exist"))?;
+    let mut response = match bare.kind {
+        Some(ResponseType::Text) => {
+            let only = outputs.as_object().filter(|map| map.len() == 1).and_then(|map| map.values().next());
+            let text = match only {
+                Some(Json::String(text)) => text.clone(),
+                _ => outputs.to_string(),
+            };
+            ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+        }
+        Some(ResponseType::Json) | None => ok(outputs)?,
+    };
+    *response.status_mut() = status;
     Ok(response)
 }
 

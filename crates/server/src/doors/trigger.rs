@@ -46,7 +46,7 @@ pub async fn post(mut call: Call) -> Answer {
         correlation_id: None,
     };
     let result = call.app.admit(occurrence).await?;
-    let style = Style { wait, preference_applied: true, outputs: true, decision: false };
+    let style = Style { wait, preference_applied: true, outputs: true, decision: false, bare: None };
     answer::admitted(&call.app, &who.workspace, result, style).await
 }
 

@@ -6,9 +6,9 @@
 //! Idempotency-Key is data here, not a claim: the provider's own id is named by the flow's
 //! `idempotency.key`, or signed as a Standard Webhooks id.
 
-use super::answer::{self, Style};
+use super::answer::{self, Bare, Style};
 use super::event;
-use crate::call::{Answer, Call, Query};
+use crate::call::{Answer, Call, Query, no_content};
 use crate::codes::Code;
 use crate::json;
 use crate::problem::Problem;
@@ -55,9 +55,14 @@ pub async fn receive(call: Call) -> Answer {
         labels: Vec::new(),
         correlation_id: None,
     };
+    if !call.app.engine().is_wanted(&occurrence) {
+        return no_content();
+    }
     let result = call.app.admit(occurrence).await?;
     let wait = webhook.wait.then(|| Duration::from_millis(call.app.limits().prefer_wait_ms_max));
-    let style = Style { wait, preference_applied: false, outputs: webhook.return_outputs, decision: false };
+    let bare = (webhook.response_code.is_some() || webhook.response_type.is_some())
+        .then(|| Bare { code: webhook.response_code.unwrap_or(200), kind: webhook.response_type });
+    let style = Style { wait, preference_applied: false, outputs: webhook.return_outputs, decision: false, bare };
     answer::admitted(&call.app, &workspace, result, style).await
 }
 
@@ -170,6 +175,8 @@ mod tests {
             trigger_id: "hook".into(),
             wait: false,
             return_outputs: false,
+            response_code: None,
+            response_type: None,
             signature: scheme.map(|scheme| ResolvedSignature {
                 scheme,
                 secrets: vec![],

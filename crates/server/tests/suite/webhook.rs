@@ -110,3 +110,52 @@ async fn a_signature_is_checked_over_the_raw_bytes() {
     assert_eq!(run.json["door"], "webhook");
     assert_eq!(run.json["key"], Json::Null);
 }
+
+const PICKY: &str = "
+id: picky
+namespace: shop
+triggers:
+  - id: pay
+    type: io.kestra.plugin.core.trigger.Webhook
+    key: s3cret
+    wait: true
+    returnOutputs: true
+    responseCode: 202
+    responseContentType: text/plain
+    conditions:
+      - type: io.kestra.plugin.core.condition.ExpressionCondition
+        expression: \"{{ trigger.body.kind == 'paid' }}\"
+      - type: io.kestra.plugin.core.condition.Not
+        conditions:
+          - type: io.kestra.plugin.core.condition.Expression
+            expression: \"{{ trigger.parameters.test is defined }}\"
+    when: \"{{ trigger.body.amount > 10 }}\"
+tasks:
+  - {id: say, type: debug.Return, format: 'got {{ trigger.body.amount }}'}
+outputs:
+  - {id: said, type: STRING, value: '{{ outputs.say.value }}'}
+";
+
+#[tokio::test]
+async fn conditions_decide_whether_a_delivery_counts_and_the_flow_shapes_the_answer() {
+    let server = Server::with_tokens();
+    let author = format!("Bearer {}", server.token("main", semel_server::Role::Author, None));
+    let push = request("PUT", "/v1/workflows").header("authorization", &author);
+    server.send(push.body(Body::from(PICKY)).unwrap()).await.expect(200);
+    let path = "/v1/webhooks/shop/picky/s3cret";
+    for (path, body) in [
+        (path.to_owned(), r#"{"kind":"refund","amount":20}"#),
+        (path.to_owned(), r#"{"kind":"paid","amount":5}"#),
+        (format!("{path}?test=1"), r#"{"kind":"paid","amount":20}"#),
+        // What cannot be judged does not hold.
+        (path.to_owned(), "not json"),
+    ] {
+        let refused = deliver(&server, &path, &[], body).await;
+        assert_eq!((refused.status, refused.text.as_str()), (204, ""), "{body}");
+    }
+    let taken = deliver(&server, path, &[], r#"{"kind":"paid","amount":20}"#).await;
+    assert_eq!((taken.status, taken.text.as_str()), (202, "got 20"));
+    let list = request("GET", "/v1/runs").header("authorization", &author);
+    let runs = server.send(list.body(Body::empty()).unwrap()).await.expect(200);
+    assert_eq!(runs.json["items"].as_array().map(Vec::len), Some(1));
+}

@@ -7,7 +7,7 @@ use semel_core::admission::ClaimState;
 use semel_core::ir::{Flow, Trigger, TriggerKind};
 use semel_core::planted;
 use semel_core::run::{By, StepKey};
-use semel_core::{FlowRef, Hash16, RunId, WorkspaceId};
+use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -65,16 +65,23 @@ fn carried_over(tx: &mut dyn Tx, head: &FlowRow, row: &FlowRow, schedules: &[Sch
 }
 
 /// What the instants of each schedule of a flow follow from, by trigger.
-fn instants(row: &FlowRow) -> BTreeMap<String, (String, String, bool)> {
+fn instants(row: &FlowRow) -> BTreeMap<String, Instants> {
     // A text that does not read is met, and told, where it is run.
     let Ok(flow) = serde_json::from_str::<Flow>(&row.ir) else { return BTreeMap::new() };
     let timed = |trigger: Trigger| match trigger.kind {
         TriggerKind::Schedule { cron, timezone, with_seconds, .. } => {
-            Some((trigger.id, (cron, timezone, with_seconds)))
+            Some((trigger.id, Instants::Cron(cron, timezone, with_seconds)))
         }
+        TriggerKind::ScheduleOnDates { dates, .. } => Some((trigger.id, Instants::Dates(dates))),
         TriggerKind::Webhook { .. } => None,
     };
     flow.triggers.into_iter().filter_map(timed).collect()
+}
+
+#[derive(PartialEq)]
+enum Instants {
+    Cron(String, String, bool),
+    Dates(Vec<Millis>),
 }
 
 pub(super) struct KvWrite<'a> {

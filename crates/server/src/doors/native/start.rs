@@ -54,7 +54,7 @@ pub async fn post(call: Call) -> Answer {
         correlation_id: body.correlation_id,
     };
     let result = call.app.admit(occurrence).await?;
-    let style = Style { wait, preference_applied: true, outputs: true, decision: true };
+    let style = Style { wait, preference_applied: true, outputs: true, decision: true, bare: None };
     answer::admitted(&call.app, &who.workspace, result, style).await
 }
 

@@ -1,0 +1,251 @@
+//! Conditions: what must hold for a trigger to fire. How they are judged is the engine's business.
+
+use super::Template;
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// Kestra's words for the state of a run, as conditions compare them.
+pub const STATES: &[&str] = &[
+    "CREATED",
+    "SUBMITTED",
+    "RUNNING",
+    "PAUSED",
+    "RESTARTED",
+    "KILLING",
+    "SUCCESS",
+    "WARNING",
+    "FAILED",
+    "KILLED",
+    "CANCELLED",
+    "QUEUED",
+    "RETRYING",
+    "RETRIED",
+    "SKIPPED",
+    "BREAKPOINT",
+];
+/// The states in which nothing happens any more.
+pub const TERMINAL_STATES: &[&str] = &["SUCCESS", "WARNING", "FAILED", "KILLED", "CANCELLED", "RETRIED", "SKIPPED"];
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "condition", rename_all = "snake_case")]
+pub enum Condition {
+    /// Strictly between two dates; one of them may be absent.
+    DateTimeBetween {
+        date: Template,
+        after: Option<Template>,
+        before: Option<Template>,
+    },
+    /// Strictly between two times of the day, each with its offset.
+    TimeBetween {
+        date: Template,
+        after: Option<Template>,
+        before: Option<Template>,
+    },
+    DayWeek {
+        date: Template,
+        day: DayOfWeek,
+    },
+    DayWeekInMonth {
+        date: Template,
+        day: DayOfWeek,
+        place: DayInMonth,
+    },
+    Weekend {
+        date: Template,
+    },
+    /// True unless it renders to `false` or to blanks.
+    Expression {
+        expression: Template,
+    },
+    /// True unless it renders to `false`, `0`, `-0` or nothing: the rule of `runIf`.
+    When {
+        expression: Template,
+    },
+    /// The upstream run is one of this flow.
+    ExecutionFlow {
+        namespace: String,
+        flow_id: String,
+    },
+    ExecutionNamespace {
+        namespace: String,
+        comparison: Comparison,
+    },
+    ExecutionStatus {
+        among: Option<Vec<String>>,
+        not_among: Option<Vec<String>>,
+    },
+    /// The upstream run has all of these.
+    ExecutionLabels {
+        labels: IndexMap<String, String>,
+    },
+    /// As `Expression`; false for an upstream run without outputs.
+    ExecutionOutputs {
+        expression: Template,
+    },
+    /// Of a task of the upstream run that took more than one attempt, one ended so.
+    HasRetryAttempt {
+        among: Option<Vec<String>>,
+        not_among: Option<Vec<String>>,
+    },
+    /// The flow that the trigger belongs to.
+    OwnFlow {
+        namespace: String,
+        flow_id: String,
+    },
+    OwnNamespace {
+        namespace: String,
+        prefix: bool,
+    },
+    /// None of them holds.
+    Not {
+        conditions: Vec<Condition>,
+    },
+    /// One of them holds.
+    Or {
+        conditions: Vec<Condition>,
+    },
+    /// One entry of `preconditions.flows`.
+    Upstream {
+        namespace: Option<String>,
+        flow_id: Option<String>,
+        states: Option<Vec<String>>,
+        labels: IndexMap<String, String>,
+    },
+    /// One entry of `preconditions.where`.
+    Filter {
+        any: bool,
+        filters: Vec<Filter>,
+    },
+    /// Several upstream runs within a window of time.
+    Multiple(Preconditions),
+}
+
+impl Condition {
+    /// It looks at an upstream run.
+    pub fn needs_upstream(&self) -> bool {
+        match self {
+            Condition::ExecutionFlow { .. }
+            | Condition::ExecutionNamespace { .. }
+            | Condition::ExecutionStatus { .. }
+            | Condition::ExecutionLabels { .. }
+            | Condition::ExecutionOutputs { .. }
+            | Condition::HasRetryAttempt { .. }
+            | Condition::Upstream { .. }
+            | Condition::Filter { .. }
+            | Condition::Multiple(_) => true,
+            Condition::Not { conditions } | Condition::Or { conditions } => {
+                conditions.iter().any(Condition::needs_upstream)
+            }
+            Condition::DateTimeBetween { .. }
+            | Condition::TimeBetween { .. }
+            | Condition::DayWeek { .. }
+            | Condition::DayWeekInMonth { .. }
+            | Condition::Weekend { .. }
+            | Condition::Expression { .. }
+            | Condition::When { .. }
+            | Condition::OwnFlow { .. }
+            | Condition::OwnNamespace { .. } => false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum DayOfWeek {
+    Monday,
+    Tuesday,
+    Wednesday,
+    Thursday,
+    Friday,
+    Saturday,
+    Sunday,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum DayInMonth {
+    First,
+    Second,
+    Third,
+    Fourth,
+    Last,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Comparison {
+    Equals,
+    Prefix,
+    Suffix,
+}
+
+/// One filter of a precondition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Filter {
+    pub field: FilterField,
+    #[serde(rename = "type")]
+    pub test: FilterTest,
+    #[serde(default)]
+    pub value: Option<Template>,
+    #[serde(default)]
+    pub values: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum FilterField {
+    FlowId,
+    Namespace,
+    State,
+    Expression,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum FilterTest {
+    EqualTo,
+    NotEqualTo,
+    In,
+    NotIn,
+    IsTrue,
+    IsFalse,
+    IsNull,
+    IsNotNull,
+    StartsWith,
+    EndsWith,
+    Regex,
+    Contains,
+}
+
+/// Conditions that different runs may meet, each for itself, while a window is open.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Preconditions {
+    pub id: String,
+    pub window: TimeWindow,
+    /// Once all are met, all must be met anew.
+    pub reset_on_success: bool,
+    pub conditions: IndexMap<String, Condition>,
+}
+
+/// How long a condition that was met counts as met. Times of the day are in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum TimeWindow {
+    /// Windows that follow each other, from midnight on, shifted by `advance_ms`.
+    DurationWindow {
+        window_ms: i64,
+        advance_ms: i64,
+    },
+    /// From the first condition that is met.
+    SlidingWindow {
+        window_ms: i64,
+    },
+    /// From midnight to a time of the day, in milliseconds.
+    DailyTimeDeadline {
+        deadline_ms: i64,
+    },
+    DailyTimeWindow {
+        start_ms: i64,
+        end_ms: i64,
+    },
+}
