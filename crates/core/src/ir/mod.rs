@@ -5,8 +5,11 @@
 //! [`IR_VERSION`]s. Templates (`{{ … }}`) stay as source text here: parsing them is the engine's
 //! business, and it must not change what a stored flow means.
 
+mod lists;
+mod pause;
 mod spec;
 
+pub use pause::*;
 pub use spec::*;
 
 use crate::admission::{Busy, LatePolicy, MismatchPolicy, OnDone, OnEnded, OnLive, PresetName, Window};
@@ -133,6 +136,8 @@ pub enum TaskKind {
     Sleep {
         duration: Template,
     },
+    /// Waits for a person, or for the end of its time.
+    Pause(PauseSpec),
     Subflow(SubflowSpec),
     /// Everything that a task type performs by itself.
     Leaf {

@@ -13,6 +13,7 @@ mod inputs;
 mod labels;
 mod lane;
 mod leaf;
+mod pause;
 mod retry;
 mod structural;
 mod subflow;
