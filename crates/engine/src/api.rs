@@ -149,6 +149,12 @@ pub enum Control {
     Cancel,
     Pause,
     Resume,
+    /// Of a run that stands still at a step, named by its id or path. `inputs` are checked and in stored form already:
+    /// see [`crate::Engine::resume`].
+    ResumeStep {
+        step: String,
+        inputs: Option<Json>,
+    },
     /// Of a run that a restore holds.
     Release,
     Restart,
@@ -171,6 +177,9 @@ pub enum ControlError {
     /// The run's state does not allow it; the text says what would.
     #[error("{0}")]
     NotPossible(String),
+    /// What was said to a step that stands still cannot be used.
+    #[error("{} of the inputs cannot be used", .0.len())]
+    Inputs(Vec<FieldError>),
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -7,9 +7,9 @@ use crate::flows::{Flows, LoadedFlow};
 use crate::scope::{ExprScope, Services};
 use semel_core::admission::{MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom};
 use semel_core::duration;
-use semel_core::ir::{LeafMode, SubflowSpec, Task, TaskKind};
+use semel_core::ir::{LeafMode, OnTime, PauseSpec, SubflowSpec, Task, TaskKind};
 use semel_core::limits::Limits;
-use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey};
+use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey, Work};
 use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, EvalError, Template, Value, render, render_json};
 use semel_store::{OpKind, ParentRef};
@@ -54,7 +54,10 @@ impl Evaluator<'_> {
         let Some(task) = self.flow.index.task(key.task_id()) else {
             return Err(Failure::new("unknown_task", format!("the flow has no task `{}`", key.task_id())));
         };
+        // A group that is evaluated again has begun long since.
+        let begun = !matches!(self.work(key), None | Some(Work::Evaluating));
         if let Some(condition) = &task.run_if
+            && !begun
             && !self.text(condition)?.is_truthy_text()
         {
             return Ok(Evaluated::Skip);
@@ -82,11 +85,11 @@ impl Evaluator<'_> {
                 Ok(Evaluated::Branch { list, output: Some(Payload::new(output)) })
             }
             TaskKind::ForEach { values, .. } => self.items(values),
-            TaskKind::Sleep { duration } => {
-                let text = self.plain_text(duration, "duration")?;
-                let ms = duration::parse_ms(&text).map_err(|e| Failure::new("bad_duration", e.to_string()))?;
-                Ok(Evaluated::Sleep { ms })
+            TaskKind::Sleep { duration } => Ok(Evaluated::Sleep { ms: self.duration(duration, "duration")? }),
+            TaskKind::Pause(spec) if !begun && !spec.on_pause.is_empty() => {
+                Ok(Evaluated::Branch { list: ListName::OnPause, output: None })
             }
+            TaskKind::Pause(spec) => self.pause(task, spec),
             TaskKind::Subflow(spec) => {
                 found.op = Some(self.child(key, spec)?);
                 Ok(Evaluated::Child)
@@ -120,6 +123,27 @@ impl Evaluator<'_> {
                 format!("`{what}` is recorded as it is, so it cannot hold a secret"),
             )),
         }
+    }
+
+    fn duration(&self, template: &str, what: &str) -> Result<i64, Failure> {
+        let text = self.plain_text(template, what)?;
+        duration::parse_ms(&text).map_err(|e| Failure::new("bad_duration", e.to_string()))
+    }
+
+    fn work(&self, key: &StepKey) -> Option<&Work> {
+        self.scope.run.and_then(|run| run.state.steps.get(key)).map(|step| &step.work)
+    }
+
+    /// `timeout` counts where no duration does, and then the step has failed.
+    fn pause(&self, task: &Task, spec: &PauseSpec) -> Result<Evaluated, Failure> {
+        let Some(duration) = &spec.duration else {
+            return Ok(Evaluated::Pause { ms: task.timeout_ms, late: OnTime::Fail });
+        };
+        let word = self.plain_text(&spec.behavior, "behavior")?;
+        let late = OnTime::parse(&word).ok_or_else(|| {
+            Failure::new("bad_behavior", format!("`{word}` is not a behavior: RESUME, WARN, FAIL or CANCEL"))
+        })?;
+        Ok(Evaluated::Pause { ms: Some(self.duration(duration, "pauseDuration")?), late })
     }
 
     fn json(&self, tree: &Json) -> Result<Value, Failure> {

@@ -66,7 +66,7 @@ fn is_brief(index: &FlowIndex) -> bool {
     let computes = |task: &Task| match &task.kind {
         TaskKind::Sequential(_) | TaskKind::Parallel { .. } | TaskKind::If { .. } | TaskKind::Switch { .. } => true,
         TaskKind::Leaf { mode, .. } => *mode == LeafMode::Inline,
-        TaskKind::ForEach { .. } | TaskKind::Sleep { .. } | TaskKind::Subflow(_) => false,
+        TaskKind::ForEach { .. } | TaskKind::Sleep { .. } | TaskKind::Pause(_) | TaskKind::Subflow(_) => false,
     };
     index.tasks().count() <= BRIEF_TASKS_MAX && index.tasks().all(computes)
 }

@@ -48,8 +48,8 @@ pub struct Parts {
 
 /// The engine. Shared by all doors.
 pub struct Engine {
-    services: Arc<Services>,
-    flows: Arc<Flows>,
+    pub(crate) services: Arc<Services>,
+    pub(crate) flows: Arc<Flows>,
     catalog: &'static dyn Catalog,
     limits: Limits,
     clock: Arc<dyn Clock>,

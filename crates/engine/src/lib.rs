@@ -17,6 +17,7 @@ mod handle;
 mod inputs;
 mod masking;
 mod memory;
+mod pauses;
 pub mod ports;
 mod schedules;
 mod scope;
@@ -31,6 +32,7 @@ mod tests;
 
 pub use api::*;
 pub use handle::{Engine, Parts};
+pub use pauses::OpenPause;
 pub use semel_tasks::signature::SignatureError;
 
 /// A stored value as people may see it: our escapes undone, every hole a mask.

@@ -2,7 +2,6 @@
 
 use crate::flows::LoadedFlow;
 use indexmap::IndexMap;
-use semel_core::ir::TaskKind;
 use semel_core::run::{Event, RunState, StepKey, StepOutcome, VerdictKind};
 use semel_core::{Millis, RunId};
 use semel_expr::Value;
@@ -75,7 +74,8 @@ impl Memory {
                 };
                 self.loops.insert(step.clone(), items);
             }
-            Event::OpDone { step, output: Some(output), .. } => self.set_output(step, output.json(), flow),
+            Event::OpDone { step, output: Some(output), .. }
+            | Event::StepResumed { step, output: Some(output), .. } => self.set_output(step, output.json(), flow),
             Event::ChildStarted { step, run } => {
                 self.set_output(step, &serde_json::json!({"executionId": run.to_string()}), flow);
             }
@@ -147,6 +147,9 @@ impl Memory {
             }
             Event::Branched { output: None, .. }
             | Event::OpDone { output: None, .. }
+            | Event::StepResumed { output: None, .. }
+            | Event::StepPaused { .. }
+            | Event::GroupAsks { .. }
             | Event::StepStarted { .. }
             | Event::GroupStage { .. }
             | Event::TimerSet { .. }
@@ -202,14 +205,7 @@ impl Memory {
     /// A group fails with its child's failure; only the child's own is noted.
     fn note_error(&mut self, step: &StepKey, message: &str, flow: &LoadedFlow, at: Millis) {
         let group = step.iteration_number().is_some()
-            || flow.index.task(step.task_id()).is_none_or(|task| match task.kind {
-                TaskKind::Sequential(_)
-                | TaskKind::Parallel { .. }
-                | TaskKind::If { .. }
-                | TaskKind::Switch { .. }
-                | TaskKind::ForEach { .. } => true,
-                TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => false,
-            });
+            || flow.index.task(step.task_id()).is_none_or(|task| task.kind.only_holds_tasks());
         if !group && self.errors.len() < ERRORS_MAX {
             let entry = serde_json::json!({"taskId": step.task_id(), "level": "ERROR", "message": message, "timestamp": at.to_rfc3339()});
             self.errors.push(Value::from_json(&entry));

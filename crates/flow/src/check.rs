@@ -6,7 +6,7 @@ use crate::lower::{Context, Moment, TemplateUse};
 use crate::suggest;
 use crate::templates::{self, Path};
 use semel_core::FlowRef;
-use semel_core::ir::{Flow, Group, Task, TaskKind};
+use semel_core::ir::{Flow, Task};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -208,20 +208,6 @@ fn cycles(context: &mut Context) {
 fn each_task(tasks: &mut [Task], visit: &mut impl FnMut(&mut Task)) {
     for task in tasks {
         visit(task);
-        match &mut task.kind {
-            TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
-                let Group { tasks, errors, finally } = group;
-                [tasks, errors, finally].into_iter().for_each(|tasks| each_task(tasks, visit));
-            }
-            TaskKind::If { then, otherwise, errors, finally, .. } => {
-                [then, otherwise, errors, finally].into_iter().for_each(|tasks| each_task(tasks, visit));
-            }
-            TaskKind::Switch { cases, defaults, errors, finally, .. } => {
-                cases.values_mut().for_each(|tasks| each_task(tasks, visit));
-                defaults.iter_mut().for_each(|tasks| each_task(tasks, visit));
-                [errors, finally].into_iter().for_each(|tasks| each_task(tasks, visit));
-            }
-            TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => {}
-        }
+        task.kind.lists_mut().into_iter().for_each(|tasks| each_task(tasks, visit));
     }
 }

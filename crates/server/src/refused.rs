@@ -5,7 +5,7 @@ use crate::codes::Code;
 use crate::problem::Problem;
 use semel_core::RunId;
 use semel_core::admission::{KeyError, Reason};
-use semel_engine::{AdmitError, ControlError, FlowLookupError, PushError, SecretError, SignatureError};
+use semel_engine::{AdmitError, ControlError, FieldError, FlowLookupError, PushError, SecretError, SignatureError};
 use semel_store::{Refusal, StoreError};
 use serde_json::json;
 
@@ -73,12 +73,7 @@ impl From<AdmitError> for Problem {
         let text = error.to_string();
         match error {
             AdmitError::Key(error) => error.into(),
-            AdmitError::Inputs(fields) => {
-                let errors: Vec<_> = fields.iter().map(|f| json!({"field": f.field, "message": f.message})).collect();
-                let first =
-                    fields.first().map(|f| format!("; first: `{}`: {}", f.field, f.message)).unwrap_or_default();
-                Problem::new(Code::InputInvalid, format!("{text}{first}")).errors(errors)
-            }
+            AdmitError::Inputs(fields) => input_invalid(&text, &fields),
             AdmitError::Disabled => Problem::new(Code::FlowDisabled, text),
             AdmitError::Expression { .. } => Problem::new(Code::ExpressionFailed, text)
                 .hint("nothing was stored and no key was spent; correct the request or the flow"),
@@ -89,6 +84,12 @@ impl From<AdmitError> for Problem {
             AdmitError::Store(error) => error.into(),
         }
     }
+}
+
+fn input_invalid(text: &str, fields: &[FieldError]) -> Problem {
+    let errors: Vec<_> = fields.iter().map(|f| json!({"field": f.field, "message": f.message})).collect();
+    let first = fields.first().map(|f| format!("; first: `{}`: {}", f.field, f.message)).unwrap_or_default();
+    Problem::new(Code::InputInvalid, format!("{text}{first}")).errors(errors)
 }
 
 impl From<FlowLookupError> for Problem {
@@ -107,9 +108,11 @@ impl From<FlowLookupError> for Problem {
 
 impl From<ControlError> for Problem {
     fn from(error: ControlError) -> Problem {
+        let text = error.to_string();
         match error {
             ControlError::Unknown => Problem::run_unknown(),
             ControlError::NotPossible(why) => Problem::new(Code::NotPossible, why),
+            ControlError::Inputs(fields) => input_invalid(&text, &fields),
             ControlError::Store(error) => error.into(),
         }
     }

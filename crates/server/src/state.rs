@@ -157,6 +157,19 @@ impl AppState {
         self.to_the_end(async move { engine.control(&workspace, run, control, by).await }).await
     }
 
+    /// Lets a run go on; `inputs` is what is said to the step at which it stands still.
+    pub(crate) async fn resume(
+        &self,
+        workspace: WorkspaceId,
+        run: RunId,
+        step: Option<String>,
+        inputs: serde_json::Value,
+        by: By,
+    ) -> Result<(), Problem> {
+        let engine = self.engine().clone();
+        self.to_the_end(async move { engine.resume(&workspace, run, step.as_deref(), &inputs, by).await }).await
+    }
+
     pub(crate) async fn write(&self, work: Work) -> Result<Done, Problem> {
         let engine = self.engine().clone();
         self.to_the_end(async move { engine.write(work).await }).await

@@ -6,10 +6,13 @@
 //! business, and it must not change what a stored flow means.
 
 mod condition;
+mod lists;
+mod pause;
 mod spec;
 mod trigger;
 
 pub use condition::*;
+pub use pause::*;
 pub use spec::*;
 pub use trigger::*;
 
@@ -137,6 +140,8 @@ pub enum TaskKind {
     Sleep {
         duration: Template,
     },
+    /// Waits for a person, or for the end of its time.
+    Pause(PauseSpec),
     Subflow(SubflowSpec),
     /// Everything that a task type performs by itself.
     Leaf {

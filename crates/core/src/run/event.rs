@@ -2,7 +2,7 @@
 
 use super::step::StepKey;
 use crate::ids::{FlowRef, Hash16, RunId};
-use crate::ir::EffectClass;
+use crate::ir::{EffectClass, OnTime};
 use crate::planted;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,8 @@ pub enum ListName {
     Else,
     Case(String),
     Defaults,
+    /// What a pause does before it stands still.
+    OnPause,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +98,8 @@ pub enum TimerWhy {
     Backoff,
     /// A step has taken too long.
     Timeout,
+    /// The time of a pause is over.
+    Pause,
     /// The end of a lane's quiet period.
     Quiet,
     /// Before the flow is tried again.
@@ -172,8 +176,15 @@ pub enum Event {
         list: ListName,
         /// Children at once; 0 means all.
         concurrent: u32,
+        /// Its expressions are evaluated again when the list is done.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        asks: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Payload>,
+    },
+    /// The list of a group is done, and what comes next must be evaluated.
+    GroupAsks {
+        step: StepKey,
     },
     LoopStarted {
         step: StepKey,
@@ -282,6 +293,26 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
     },
+    /// The run stands still at this step, until somebody resumes it or its time is over.
+    StepPaused {
+        step: StepKey,
+        at: Millis,
+        /// What the end of its time means.
+        late: OnTime,
+    },
+    /// The step goes on with one of its lists. Nobody (`by`) means that its time was over.
+    StepResumed {
+        step: StepKey,
+        at: Millis,
+        how: OnTime,
+        list: ListName,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<By>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Payload>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
+    },
     Paused {
         by: By,
     },
@@ -339,16 +370,18 @@ impl Event {
             | Event::DoubtRaised { failure, .. } => {
                 vec![&mut failure.message]
             }
-            Event::OpDone { output, failure, .. } | Event::StepEnded { output, failure, .. } => {
-                output.iter_mut().chain(of(failure)).collect()
-            }
+            Event::OpDone { output, failure, .. }
+            | Event::StepEnded { output, failure, .. }
+            | Event::StepResumed { output, failure, .. } => output.iter_mut().chain(of(failure)).collect(),
             Event::ChildEnded { outputs, .. } => vec![outputs],
             Event::Verdict { result, .. } => result.iter_mut().collect(),
             Event::LabelsSet { labels } => vec![labels],
             Event::Ended { outputs, failure, .. } => outputs.iter_mut().chain(of(failure)).collect(),
             Event::Started { .. }
             | Event::StepStarted { .. }
+            | Event::GroupAsks { .. }
             | Event::GroupStage { .. }
+            | Event::StepPaused { .. }
             | Event::TimerSet { .. }
             | Event::TimerCleared { .. }
             | Event::TimerFired { .. }
@@ -454,6 +487,12 @@ pub enum Input {
     Resume {
         by: By,
     },
+    /// Let the run go on from the step it stands at. `inputs` is what whoever asks says to it, checked.
+    ResumeStep {
+        step: StepKey,
+        by: By,
+        inputs: Option<Payload>,
+    },
     /// Let a run go on that a restore holds.
     Release {
         by: By,
@@ -496,6 +535,11 @@ pub enum Evaluated {
     },
     Sleep {
         ms: i64,
+    },
+    /// Stand still, at most this long.
+    Pause {
+        ms: Option<i64>,
+        late: OnTime,
     },
     /// An inline task was computed on the spot.
     Inline {

@@ -2,10 +2,10 @@
 //! what was decided, and this is what it means.
 
 use super::event::{Event, Failure, ListName, Stage, StepOutcome, TimerWhy, VerdictKind};
-use super::state::{Doubt, GroupState, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt};
+use super::state::{Asks, Doubt, GroupState, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt};
 use super::step::{StepKey, step_id};
 use crate::ids::RunId;
-use crate::ir::EffectClass;
+use crate::ir::{EffectClass, OnTime};
 use crate::time::Millis;
 
 impl RunState {
@@ -26,8 +26,17 @@ impl RunState {
             Event::InputsReplaced { .. } | Event::Delivered { .. } | Event::LabelsSet { .. } => {}
             Event::Started { at } => self.open_root(*at),
             Event::StepStarted { step, take, round, at } => self.start_step(step, *take, *round, *at),
-            Event::Branched { step, list, concurrent, .. } => {
-                self.set_work(step, Work::Group(GroupState::new(list.clone(), *concurrent, None)));
+            Event::Branched { step, list, concurrent, asks, .. } => {
+                let asks = if *asks { Asks::WhenDone } else { Asks::Never };
+                self.set_work(
+                    step,
+                    Work::Group(GroupState { asks, ..GroupState::new(list.clone(), *concurrent, None) }),
+                );
+            }
+            Event::GroupAsks { step } => {
+                if let Some(group) = self.group_mut(step) {
+                    group.asks = Asks::Now;
+                }
             }
             Event::LoopStarted { step, count, concurrent, .. } => {
                 self.set_work(step, Work::Group(GroupState::new(ListName::Tasks, *concurrent, Some(*count))));
@@ -107,6 +116,8 @@ impl RunState {
             Event::StepEnded { step, outcome, tolerated, failure, .. } => {
                 self.end_step(step, *outcome, *tolerated, failure.as_ref());
             }
+            Event::StepPaused { step, late, .. } => self.pause_step(step, *late),
+            Event::StepResumed { step, how, list, failure, .. } => self.resume_step(step, *how, list, failure.as_ref()),
             Event::Paused { .. } => self.paused = true,
             Event::Resumed { .. } => self.paused = false,
             Event::Restored { .. } => self.restored = true,
@@ -186,8 +197,36 @@ impl RunState {
                     *slot = Some(timer);
                 }
             }
+            TimerWhy::Pause => {
+                if let Work::AtPause { timer: slot, .. } = &mut found.work {
+                    *slot = Some(timer);
+                }
+            }
             TimerWhy::Quiet | TimerWhy::FlowRetry => {}
         }
+    }
+
+    fn pause_step(&mut self, key: &StepKey, late: OnTime) {
+        let Some(step) = self.steps.get_mut(key) else { return };
+        let group = match &step.work {
+            Work::Group(group) => GroupState { asks: Asks::WhenDone, ..group.clone() },
+            _ => GroupState { asks: Asks::WhenDone, ..GroupState::new(ListName::OnPause, 1, None) },
+        };
+        step.work = Work::AtPause { timer: None, late, group };
+    }
+
+    fn resume_step(&mut self, key: &StepKey, how: OnTime, list: &ListName, failure: Option<&Failure>) {
+        let Some(Step { work, .. }) = self.steps.get_mut(key) else { return };
+        let Work::AtPause { group: before, .. } = &*work else { return };
+        *work = Work::Group(match failure {
+            // A restart stands still here once more.
+            Some(failure) => {
+                GroupState { failed: true, failure: Some((key.clone(), failure.clone())), ..before.clone() }
+            }
+            None => {
+                GroupState { warned: before.warned || how == OnTime::Warn, ..GroupState::new(list.clone(), 1, None) }
+            }
+        });
     }
 
     fn fire_timer(&mut self, timer: u64) {
@@ -299,10 +338,12 @@ impl RunState {
             }
         }
         if keep {
-            if let Some(step) = self.steps.get_mut(key)
-                && !matches!(step.work, Work::Group(_))
-            {
-                step.work = Work::Failed;
+            if let Some(step) = self.steps.get_mut(key) {
+                match &step.work {
+                    Work::Group(_) => {}
+                    Work::AtPause { group, .. } => step.work = Work::Group(group.clone()),
+                    _ => step.work = Work::Failed,
+                }
             }
         } else if !(key.is_root() && lasting) {
             self.forget_under(key);
@@ -337,6 +378,10 @@ impl RunState {
         self.forget_handlers();
         let children: Vec<StepKey> = self.steps.keys().filter_map(StepKey::parent).collect();
         for (key, step) in &mut self.steps {
+            // A run that was replaced from outside ended where it stood still.
+            if let Work::AtPause { group, .. } = &step.work {
+                step.work = Work::Group(group.clone());
+            }
             match &mut step.work {
                 Work::Group(group) => {
                     group.open = children.iter().filter(|parent| *parent == key).count() as u32;
@@ -350,6 +395,9 @@ impl RunState {
                     group.handler_failed = false;
                     group.cancelled = false;
                     group.failure = None;
+                    if group.asks == Asks::Now {
+                        group.asks = Asks::WhenDone;
+                    }
                 }
                 // A run that was replaced from outside ended with quiet steps still open.
                 Work::Failed
@@ -363,7 +411,7 @@ impl RunState {
                     step.attempt = 1;
                     step.first_at = Some(at);
                 }
-                Work::Sending(_) | Work::Doubtful(_) => {}
+                Work::Sending(_) | Work::Doubtful(_) | Work::AtPause { .. } => {}
             }
         }
         if !self.steps.contains_key(&StepKey::root()) {

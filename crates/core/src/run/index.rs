@@ -2,7 +2,7 @@
 
 use super::event::{ListName, Stage};
 use super::step::StepKey;
-use crate::ir::{Flow, Task, TaskKind};
+use crate::ir::{Flow, PauseSpec, Task, TaskKind};
 use std::collections::BTreeMap;
 
 /// One hop from a list of tasks into a child list.
@@ -85,27 +85,20 @@ fn child_list<'a>(kind: &'a TaskKind, list: &ChildList) -> &'a [Task] {
         ChildList::Named(name) => match (kind, name) {
             (TaskKind::Sequential(group), ListName::Tasks)
             | (TaskKind::Parallel { group, .. }, ListName::Tasks)
-            | (TaskKind::ForEach { group, .. }, ListName::Tasks) => &group.tasks,
+            | (TaskKind::ForEach { group, .. }, ListName::Tasks)
+            | (TaskKind::Pause(PauseSpec { group, .. }), ListName::Tasks) => &group.tasks,
+            (TaskKind::Pause(spec), ListName::OnPause) => &spec.on_pause,
             (TaskKind::If { then, .. }, ListName::Then) => then,
             (TaskKind::If { otherwise, .. }, ListName::Else) => otherwise,
             (TaskKind::Switch { cases, .. }, ListName::Case(case)) => cases.get(case).map_or(NONE, |l| l),
             (TaskKind::Switch { defaults, .. }, ListName::Defaults) => defaults.as_deref().unwrap_or(NONE),
             _ => NONE,
         },
-        ChildList::Stage(stage) => {
-            let (errors, finally): (&[Task], &[Task]) = match kind {
-                TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
-                    (&group.errors, &group.finally)
-                }
-                TaskKind::If { errors, finally, .. } | TaskKind::Switch { errors, finally, .. } => (errors, finally),
-                TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => (NONE, NONE),
-            };
-            match stage {
-                Stage::Body => NONE,
-                Stage::Errors => errors,
-                Stage::Finally => finally,
-            }
-        }
+        ChildList::Stage(stage) => match (kind.handlers(), stage) {
+            (Some((errors, _)), Stage::Errors) => errors,
+            (Some((_, finally)), Stage::Finally) => finally,
+            (Some(_), Stage::Body) | (None, _) => NONE,
+        },
     }
 }
 
@@ -122,6 +115,9 @@ fn lists(kind: &TaskKind) -> Vec<ChildList> {
         TaskKind::Switch { cases, .. } => {
             found.extend(cases.keys().map(|case| ChildList::Named(ListName::Case(case.clone()))));
             found.push(ChildList::Named(ListName::Defaults));
+        }
+        TaskKind::Pause(_) => {
+            found.extend([ListName::OnPause, ListName::Tasks].map(ChildList::Named));
         }
         TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => {}
     }
@@ -146,23 +142,6 @@ fn collect(list: &[Task], stage: Stage, hops: &mut Vec<Hop>, places: &mut BTreeM
 fn drop_disabled(list: &mut Vec<Task>) {
     list.retain(|task| !task.disabled);
     for task in list {
-        match &mut task.kind {
-            TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
-                for inner in [&mut group.tasks, &mut group.errors, &mut group.finally] {
-                    drop_disabled(inner);
-                }
-            }
-            TaskKind::If { then, otherwise, errors, finally, .. } => {
-                for inner in [then, otherwise, errors, finally] {
-                    drop_disabled(inner);
-                }
-            }
-            TaskKind::Switch { cases, defaults, errors, finally, .. } => {
-                for inner in cases.values_mut().chain(defaults.as_mut()).chain([errors, finally]) {
-                    drop_disabled(inner);
-                }
-            }
-            TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => {}
-        }
+        task.kind.lists_mut().into_iter().for_each(drop_disabled);
     }
 }

@@ -13,6 +13,8 @@
 //! | Open | the same, when the root group fails and the flow has a `retry:` left | RetryLater |
 //! | RetryLater | TimerFired | Open, finished steps kept |
 //! | Open | Pause / Resume | Open, nothing new starts in between |
+//! | Open, standing still at a step | ResumeStep | Open: the step goes on with its tasks, or ends |
+//! | Open, standing still at a step | TimerFired (its time) | Open, by the word of its author: on, with a warning, failed; or as after Cancel |
 //! | Open | Cancel | Open until what is in flight has settled, then Ended(cancelled) |
 //! | Open | Recover | Open: pure work is asked for again, effects by their class |
 //! | Finishing | OutputsEvaluated | Ended |

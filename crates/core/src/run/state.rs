@@ -3,7 +3,7 @@
 use super::event::{EndStatus, Failure, ListName, Stage, TimerWhy, VerdictKind};
 use super::step::{StepKey, step_id};
 use crate::ids::{Hash16, RunId};
-use crate::ir::EffectClass;
+use crate::ir::{EffectClass, OnTime};
 use crate::planted;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,13 @@ pub enum Work {
     Sleeping {
         timer: u64,
     },
+    /// The run stands still here until somebody resumes it. `group` is what the step did before:
+    /// where a restart finds it.
+    AtPause {
+        timer: Option<u64>,
+        late: OnTime,
+        group: GroupState,
+    },
     Child {
         run: Option<RunId>,
         timer: Option<u64>,
@@ -115,6 +122,32 @@ pub struct GroupState {
     pub failure: Option<(StepKey, Failure)>,
     /// Children of the body that failed, kept for a restart.
     pub kept: BTreeSet<StepKey>,
+    #[serde(default, skip_serializing_if = "Asks::is_never")]
+    pub asks: Asks,
+}
+
+/// Whether a group's expressions are evaluated again when its list is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asks {
+    #[default]
+    Never,
+    WhenDone,
+    /// The answer is awaited.
+    Now,
+}
+
+impl Asks {
+    fn is_never(&self) -> bool {
+        *self == Asks::Never
+    }
+}
+
+impl Work {
+    /// Its expressions are to be evaluated.
+    pub fn is_evaluated(&self) -> bool {
+        matches!(self, Work::Evaluating | Work::Group(GroupState { asks: Asks::Now, .. }))
+    }
 }
 
 impl GroupState {
@@ -133,6 +166,7 @@ impl GroupState {
             cancelled: false,
             failure: None,
             kept: BTreeSet::new(),
+            asks: Asks::Never,
         }
     }
 }
@@ -273,12 +307,16 @@ impl RunState {
             Phase::Waiting | Phase::RetryLater | Phase::Ended(_) => false,
             Phase::Finishing => true,
             Phase::Open => self.steps.values().any(|step| match &step.work {
-                Work::Evaluating => !self.paused,
+                work if work.is_evaluated() => !self.paused,
                 Work::Sending(_) | Work::Op | Work::OpFailed { .. } => true,
                 Work::Child { run, .. } => run.is_none(),
-                Work::Group(_) | Work::Backoff { .. } | Work::Sleeping { .. } | Work::Doubtful(_) | Work::Failed => {
-                    false
-                }
+                Work::Evaluating
+                | Work::Group(_)
+                | Work::Backoff { .. }
+                | Work::Sleeping { .. }
+                | Work::AtPause { .. }
+                | Work::Doubtful(_)
+                | Work::Failed => false,
             }),
         }
     }
@@ -295,13 +333,26 @@ impl RunState {
             Phase::RetryLater => Status::Waiting,
             Phase::Open if self.is_active() => Status::Running,
             Phase::Open if self.steps.values().any(|s| matches!(s.work, Work::Doubtful(_))) => Status::Held,
-            Phase::Open if self.paused => Status::Paused,
+            Phase::Open if self.paused || !self.paused_steps().is_empty() => Status::Paused,
             Phase::Open => Status::Waiting,
         }
     }
 
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Steps whose expressions are to be evaluated.
+    pub fn evaluated_steps(&self) -> Vec<StepKey> {
+        self.steps.iter().filter(|(_, step)| step.work.is_evaluated()).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Steps at which the run stands still, those it reached first before the others.
+    pub fn paused_steps(&self) -> Vec<StepKey> {
+        let stands = |step: &Step| matches!(step.work, Work::AtPause { .. });
+        let mut found: Vec<(&StepKey, &Step)> = self.steps.iter().filter(|(_, step)| stands(step)).collect();
+        found.sort_by_key(|(_, step)| step.first_at);
+        found.into_iter().map(|(key, _)| key.clone()).collect()
     }
 
     /// The stable id of a step, open or not yet started.

@@ -346,7 +346,10 @@ impl Active {
 
 /// Remembers the text of a failure by its digest: a snapshot keeps structure only.
 fn note_failure(event: &Event, failures: &mut BTreeMap<Hash16, Payload>) {
-    if let Event::StepEnded { failure: Some(failure), .. } | Event::OpDone { failure: Some(failure), .. } = event {
+    if let Event::StepEnded { failure: Some(failure), .. }
+    | Event::OpDone { failure: Some(failure), .. }
+    | Event::StepResumed { failure: Some(failure), .. } = event
+    {
         failures.insert(failure.message.digest, failure.message.clone());
     }
 }

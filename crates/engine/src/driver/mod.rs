@@ -677,6 +677,12 @@ fn control_input(active: &Active, control: Control, by: By) -> Result<Input, Str
         Control::Cancel => Input::Cancel { by },
         Control::Pause => Input::Pause { by },
         Control::Resume => Input::Resume { by },
+        Control::ResumeStep { step, inputs } => {
+            let mut open = state.paused_steps().into_iter();
+            let found = open.find(|key| key.0 == step || state.step_id(key).hex() == step);
+            let step = found.ok_or_else(|| format!("the run does not stand still at step `{step}`"))?;
+            Input::ResumeStep { step, by, inputs: inputs.map(Payload::new) }
+        }
         Control::Release => Input::Release { by },
         Control::Restart => Input::Restart { by },
         Control::Replay { from } => Input::Replay { by, from },

@@ -111,7 +111,7 @@ impl Driver {
         let open: Vec<(StepKey, Work)> = active.state.steps.iter().map(|(k, s)| (k.clone(), s.work.clone())).collect();
         for (step, work) in open {
             match work {
-                Work::Evaluating if !active.state.paused => self.act(active, Action::Evaluate(step), now),
+                work if work.is_evaluated() && !active.state.paused => self.act(active, Action::Evaluate(step), now),
                 Work::Op | Work::Child { run: None, .. } => self.act(active, Action::Op(step), now),
                 _ => {}
             }

@@ -123,7 +123,9 @@ impl<'a> Context<'a> {
             self.report(finding.suggest("use one input of type SECRET for each"));
         }
         if let Some(node) = fields.get("defaults") {
-            input.defaults = Some(self.during(Moment::Admission, |context| context.tree(node)));
+            // What somebody may say to a task is asked for in the middle of the run.
+            let moment = if matches!(self.moment, Moment::Task(_)) { self.moment } else { Moment::Admission };
+            input.defaults = Some(self.during(moment, |context| context.tree(node)));
             self.check_default(node, &input);
         }
         Some(input)

@@ -14,6 +14,7 @@ mod inputs;
 mod labels;
 mod lane;
 mod leaf;
+mod pause;
 mod preconditions;
 mod retry;
 mod structural;

@@ -9,7 +9,7 @@ use crate::diagnostic::Finding;
 use crate::yaml::Node;
 use indexmap::IndexMap;
 use semel_core::duration;
-use semel_core::ir::{Group, Task, TaskKind};
+use semel_core::ir::{Group, Task, TaskKind, Template};
 use serde_json::Value as Json;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,7 @@ pub(crate) enum Shape {
     EachSequential,
     EachParallel,
     Sleep,
+    Pause,
     Subflow,
 }
 
@@ -30,8 +31,16 @@ const PREFIXES: &[&str] = &["io.kestra.plugin.core.flow.", "io.kestra.core.tasks
 
 impl Shape {
     /// The names to suggest.
-    pub const NAMES: &[&str] =
-        &["flow.Sequential", "flow.Parallel", "flow.If", "flow.Switch", "flow.ForEach", "flow.Sleep", "flow.Subflow"];
+    pub const NAMES: &[&str] = &[
+        "flow.Sequential",
+        "flow.Parallel",
+        "flow.If",
+        "flow.Switch",
+        "flow.ForEach",
+        "flow.Sleep",
+        "flow.Pause",
+        "flow.Subflow",
+    ];
 
     pub fn named(type_name: &str) -> Option<Shape> {
         let name = PREFIXES.iter().find_map(|prefix| type_name.strip_prefix(prefix))?;
@@ -44,6 +53,7 @@ impl Shape {
             "EachSequential" => Some(Shape::EachSequential),
             "EachParallel" => Some(Shape::EachParallel),
             "Sleep" => Some(Shape::Sleep),
+            "Pause" => Some(Shape::Pause),
             "Subflow" => Some(Shape::Subflow),
             _ => None,
         }
@@ -57,6 +67,7 @@ impl Shape {
             Shape::Switch => "flow.Switch",
             Shape::ForEach | Shape::EachSequential | Shape::EachParallel => "flow.ForEach",
             Shape::Sleep => "flow.Sleep",
+            Shape::Pause => "flow.Pause",
             Shape::Subflow => "flow.Subflow",
         }
     }
@@ -71,8 +82,19 @@ impl Shape {
             Shape::EachSequential => &["value", "tasks", "errors", "finally"],
             Shape::EachParallel => &["value", "concurrent", "tasks", "errors", "finally"],
             Shape::Sleep => &["duration"],
+            Shape::Pause => super::pause::FIELDS,
             Shape::Subflow => super::subflow::FIELDS,
         }
+    }
+
+    /// `timeout` means something here. A group has none of its own yet.
+    pub fn has_timeout(self) -> bool {
+        matches!(self, Shape::Subflow | Shape::Pause)
+    }
+
+    /// `retry` means something here.
+    pub fn has_retry(self) -> bool {
+        self == Shape::Subflow
     }
 
     pub fn not_built(self) -> &'static [&'static str] {
@@ -95,6 +117,7 @@ impl<'a> Context<'a> {
                 self.sometimes(true, |context| context.for_each(fields, shape))
             }
             Shape::Sleep => self.sleep(fields),
+            Shape::Pause => self.pause(fields),
             Shape::Subflow => self.subflow(fields).map(TaskKind::Subflow),
         }
     }
@@ -110,7 +133,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn optional_tasks(&mut self, fields: &Fields<'a>, name: &str) -> Vec<Task> {
+    pub fn optional_tasks(&mut self, fields: &Fields<'a>, name: &str) -> Vec<Task> {
         let Some(entry) = fields.entry(name) else { return Vec::new() };
         self.sometimes(name != "finally", |context| context.maybe_tasks(entry, name))
     }
@@ -211,11 +234,14 @@ impl<'a> Context<'a> {
 
     fn sleep(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {
         let node = self.required(fields, "flow.Sleep", "duration")?;
-        let is_template = node.scalar().is_some_and(|scalar| scalar.is_template());
-        let duration = match is_template {
-            true => self.template(node, "duration")?,
-            false => duration::print_ms(self.duration(node, "duration")?),
-        };
-        Some(TaskKind::Sleep { duration })
+        Some(TaskKind::Sleep { duration: self.wait(node, "duration")? })
+    }
+
+    /// A duration, or an expression that gives one.
+    pub fn wait(&mut self, node: &'a Node, name: &str) -> Option<Template> {
+        match node.scalar().is_some_and(|scalar| scalar.is_template()) {
+            true => self.template(node, name),
+            false => Some(duration::print_ms(self.duration(node, name)?)),
+        }
     }
 }

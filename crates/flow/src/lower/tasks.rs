@@ -64,7 +64,7 @@ impl<'a> Context<'a> {
         items.iter().filter_map(|item| self.task(item)).collect()
     }
 
-    fn task(&mut self, node: &'a Node) -> Option<Task> {
+    pub fn task(&mut self, node: &'a Node) -> Option<Task> {
         let raw = self.map(node, "a task")?;
         let order = self.tasks.len();
         let id = self.required(&raw, "a task", "id").and_then(|node| self.task_id(node, order));
@@ -143,10 +143,8 @@ impl<'a> Context<'a> {
             let message = format!("{} has no effect of its own, so `{name}` changes nothing here", shape.name());
             self.report(Finding::warning(codes::NO_EFFECT, fields.key_at(name), message));
         }
-        // A sub-run has a time limit of its own and can be tried again; a group has neither yet.
-        for name in
-            ["timeout", "retry"].into_iter().filter(|name| shape != Shape::Subflow && fields.get(name).is_some())
-        {
+        let useless = [("timeout", shape.has_timeout()), ("retry", shape.has_retry())];
+        for (name, _) in useless.into_iter().filter(|(name, built)| !built && fields.get(name).is_some()) {
             let message = format!("`{name}` of {} is not built", shape.name());
             let finding = Finding::error(codes::NOT_BUILT, fields.key_at(name), message);
             self.report(finding.suggest(format!("put `{name}` on the tasks that do the work")));

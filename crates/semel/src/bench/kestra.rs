@@ -40,7 +40,8 @@ pub fn run(options: Options, shell: &Shell) -> Result<Reply, Failure> {
     prepared(&options, shell, |bench| {
         let server = bench.start(0)?;
         bench.push(&server, &CASES.map(|case| case.source))?;
-        let figures = CASES.iter().map(|case| measure(bench, &server, case)).collect::<Result<Vec<Figure>, Failure>>()?;
+        let figures =
+            CASES.iter().map(|case| measure(bench, &server, case)).collect::<Result<Vec<Figure>, Failure>>()?;
         bench.end(server)?;
         Ok(Reply::new(report(&figures, &options), text(&figures)))
     })

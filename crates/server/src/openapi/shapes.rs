@@ -80,12 +80,12 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Get, "/v1/runs/{id}/follow") => says("text/event-stream"),
         (
             Verb::Post,
-            "/v1/runs/{id}/cancel"
-            | "/v1/runs/{id}/pause"
-            | "/v1/runs/{id}/resume"
-            | "/v1/runs/{id}/release"
-            | "/v1/runs/{id}/restart",
+            "/v1/runs/{id}/cancel" | "/v1/runs/{id}/pause" | "/v1/runs/{id}/release" | "/v1/runs/{id}/restart",
         ) => may_take(body([may("why", why())]), named("Run")),
+        (Verb::Post, "/v1/runs/{id}/resume") => {
+            let said = [may("step_id", nothing_or(text())), may("inputs", any()), may("why", why())];
+            may_take(body(said), named("Run"))
+        }
         (Verb::Post, "/v1/runs/{id}/replay") => {
             may_take(body([may("from", nothing_or(text())), may("why", why())]), named("Run"))
         }

@@ -3,7 +3,7 @@
 use super::codes::Code;
 use crate::rows::{EffectRow, EffectState};
 use semel_core::Hash16;
-use semel_core::ir::{EffectClass, Flow, OnDoubt, Task, TaskKind};
+use semel_core::ir::{EffectClass, Flow, OnDoubt, Task};
 use semel_core::run::{Event, RunState, StepKey, StepOutcome, VerdictKind};
 use semel_core::{Millis, RunId};
 use std::collections::BTreeMap;
@@ -161,19 +161,8 @@ fn on_doubt(flow: &Flow, id: &str) -> Option<OnDoubt> {
 }
 
 fn find(list: &[Task], id: &str) -> Option<OnDoubt> {
-    list.iter().find_map(|task| if task.id == id { Some(task.effect.on_doubt) } else { find_below(&task.kind, id) })
-}
-
-fn find_below(kind: &TaskKind, id: &str) -> Option<OnDoubt> {
-    let lists: Vec<&[Task]> = match kind {
-        TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
-            vec![&group.tasks, &group.errors, &group.finally]
-        }
-        TaskKind::If { then, otherwise, errors, finally, .. } => vec![then, otherwise, errors, finally],
-        TaskKind::Switch { cases, defaults, errors, finally, .. } => {
-            cases.values().chain(defaults.as_ref()).chain([errors, finally]).map(Vec::as_slice).collect()
-        }
-        TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => vec![],
-    };
-    lists.into_iter().find_map(|list| find(list, id))
+    list.iter().find_map(|task| match task.id == id {
+        true => Some(task.effect.on_doubt),
+        false => task.kind.lists().into_iter().find_map(|list| find(list, id)),
+    })
 }

@@ -130,6 +130,7 @@ impl Machine<'_> {
             TimerWhy::Sleep => self.end_step(&step, StepOutcome::Success, None, None),
             TimerWhy::Backoff => self.try_again(&step),
             TimerWhy::Timeout => self.timed_out(&step),
+            TimerWhy::Pause => self.pause_is_over(&step),
             TimerWhy::Quiet => self.act(Action::EnterLane),
             TimerWhy::FlowRetry => self.reopen(By { who: "flow retry".into(), why: String::new() }),
         }

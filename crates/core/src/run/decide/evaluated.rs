@@ -4,13 +4,12 @@ use super::Machine;
 use super::effects::Loss;
 use crate::ir::{EffectClass, Task, TaskKind};
 use crate::run::event::{Action, Evaluated, Event, Failure, ListName, StepOutcome, TimerWhy};
-use crate::run::state::{Sending, Step, Work};
+use crate::run::state::Sending;
 use crate::run::step::StepKey;
 
 impl Machine<'_> {
     pub(super) fn evaluated(&mut self, key: &StepKey, result: Result<Evaluated, Failure>) {
-        let Some(Step { work: Work::Evaluating, .. }) = self.state.steps.get(key) else { return };
-        if self.state.paused {
+        if !self.state.steps.get(key).is_some_and(|step| step.work.is_evaluated()) || self.state.paused {
             return; // Resume asks again
         }
         let Some(task) = self.flow.task(key.task_id()) else { return };
@@ -23,11 +22,18 @@ impl Machine<'_> {
                     TaskKind::Parallel { concurrent, .. } => *concurrent,
                     _ => 1,
                 };
-                self.emit(Event::Branched { step: step.clone(), list: ListName::Tasks, concurrent, output: None });
+                self.emit(Event::Branched {
+                    step: step.clone(),
+                    list: ListName::Tasks,
+                    concurrent,
+                    asks: false,
+                    output: None,
+                });
                 self.touched.push_back(step);
             }
             Ok(Evaluated::Branch { list, output }) => {
-                self.emit(Event::Branched { step: step.clone(), list, concurrent: 1, output });
+                let asks = list == ListName::OnPause;
+                self.emit(Event::Branched { step: step.clone(), list, concurrent: 1, asks, output });
                 self.touched.push_back(step);
             }
             Ok(Evaluated::Items { count, items }) => {
@@ -42,12 +48,18 @@ impl Machine<'_> {
                 self.emit(Event::LoopStarted { step: step.clone(), count, concurrent, items });
                 self.touched.push_back(step);
             }
-            Ok(Evaluated::Sleep { ms }) if ms > self.limits.wait_ms_max => {
+            Ok(Evaluated::Sleep { ms } | Evaluated::Pause { ms: Some(ms), .. }) if ms > self.limits.wait_ms_max => {
                 // A shorter wait than was asked for would be a lie.
                 let text = format!("a wait may last {}", crate::duration::print_ms(self.limits.wait_ms_max));
                 self.end_step(key, StepOutcome::Failed, None, Some(Failure::new("wait_too_long", text)));
             }
             Ok(Evaluated::Sleep { ms }) => self.set_timer(key, ms, TimerWhy::Sleep),
+            Ok(Evaluated::Pause { ms, late }) => {
+                self.emit(Event::StepPaused { step, at: self.now, late });
+                if let Some(ms) = ms {
+                    self.set_timer(key, ms, TimerWhy::Pause);
+                }
+            }
             Ok(Evaluated::Inline { result, labels }) => {
                 if let Some(labels) = labels {
                     self.emit(Event::LabelsSet { labels });

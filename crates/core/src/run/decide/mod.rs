@@ -16,6 +16,7 @@
 mod children;
 mod effects;
 mod evaluated;
+mod pauses;
 mod people;
 mod recover;
 mod restored;
@@ -101,6 +102,7 @@ impl Machine<'_> {
             Input::Delivered { payload } => self.emit(Event::Delivered { payload }),
             Input::Pause { by } => return self.pause(by),
             Input::Resume { by } => return self.resume(by),
+            Input::ResumeStep { step, by, inputs } => return self.resume_step(&step, by, inputs),
             Input::Release { .. } => return refuse("no restore holds the run"),
             Input::Cancel { by } => return self.cancel(by),
             Input::Restart { by } => return self.restart(by),

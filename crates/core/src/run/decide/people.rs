@@ -22,6 +22,9 @@ impl Machine<'_> {
 
     pub(super) fn resume(&mut self, by: By) -> Result<(), NotPossible> {
         if !self.state.paused || self.state.is_ended() {
+            if let (Phase::Open, Some(step)) = (self.state.phase, self.state.paused_steps().first()) {
+                return self.resume_first_step(step, by);
+            }
             if self.state.open_doubts() > 0 {
                 return refuse("the run is not paused: an effect is in doubt; give a verdict (semel run verdict)");
             }
@@ -32,8 +35,8 @@ impl Machine<'_> {
             .state
             .steps
             .iter()
-            .filter_map(|(key, step)| match step.work {
-                Work::Evaluating => Some((key.clone(), true)),
+            .filter_map(|(key, step)| match &step.work {
+                work if work.is_evaluated() => Some((key.clone(), true)),
                 Work::Backoff { timer: None, .. } => Some((key.clone(), false)),
                 _ => None,
             })
@@ -76,6 +79,7 @@ impl Machine<'_> {
                 Work::Evaluating
                 | Work::Backoff { .. }
                 | Work::Sleeping { .. }
+                | Work::AtPause { .. }
                 | Work::OpFailed { .. }
                 | Work::Doubtful(_) => self.end_step(&key, StepOutcome::Cancelled, None, None),
                 Work::Failed => {}
@@ -109,13 +113,7 @@ impl Machine<'_> {
         for key in done {
             self.end_step(&key, StepOutcome::Success, None, None);
         }
-        let again: Vec<StepKey> = self
-            .state
-            .steps
-            .iter()
-            .filter(|(_, s)| matches!(s.work, Work::Evaluating) && !self.state.paused)
-            .map(|(k, _)| k.clone())
-            .collect();
+        let again = if self.state.paused { vec![] } else { self.state.evaluated_steps() };
         for key in again {
             self.act(Action::Evaluate(key));
         }

@@ -21,7 +21,7 @@ impl Machine<'_> {
         let steps: Vec<(StepKey, Work)> = self.state.steps.iter().map(|(k, s)| (k.clone(), s.work.clone())).collect();
         for (key, work) in steps {
             match work {
-                Work::Evaluating if !self.state.paused => self.act(Action::Evaluate(key)),
+                work if work.is_evaluated() && !self.state.paused => self.act(Action::Evaluate(key)),
                 Work::Sending(sending) => self.recover_effect(&key, sending),
                 // Ops and child admissions commit with their results; an open one was never carried out.
                 Work::Op | Work::Child { run: None, .. } if self.state.cancelling => {
@@ -34,6 +34,7 @@ impl Machine<'_> {
                 | Work::Backoff { .. }
                 | Work::OpFailed { .. }
                 | Work::Sleeping { .. }
+                | Work::AtPause { .. }
                 | Work::Child { .. }
                 | Work::Doubtful(_)
                 | Work::Failed => {}

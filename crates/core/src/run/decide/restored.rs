@@ -26,6 +26,7 @@ impl Machine<'_> {
             }
             Input::Pause { .. }
             | Input::Resume { .. }
+            | Input::ResumeStep { .. }
             | Input::Restart { .. }
             | Input::Replay { .. }
             | Input::Verdict { .. } => {

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use crate::run::event::{Action, Event, Failure, Payload, Stage, StepOutcome, TimerWhy};
-use crate::run::state::{GroupState, Phase, Step, Timer, Work};
+use crate::run::state::{Asks, GroupState, Phase, Step, Timer, Work};
 use crate::run::step::StepKey;
 
 impl Machine<'_> {
@@ -75,6 +75,11 @@ impl Machine<'_> {
     pub(super) fn next_stage(&mut self, key: &StepKey) -> bool {
         let Some(Step { work: Work::Group(group), .. }) = self.state.steps.get(key) else { return false };
         let has = |stage: Stage| !self.flow.children(key, &group.list, stage).is_empty();
+        let over = self.state.cancelling || group.failed || group.cancelled;
+        if group.stage == Stage::Body && group.asks != Asks::Never && !over {
+            self.ask(key);
+            return false;
+        }
         let next = match group.stage {
             _ if self.state.cancelling => None,
             Stage::Body if group.failed && has(Stage::Errors) => Some(Stage::Errors),
@@ -98,6 +103,15 @@ impl Machine<'_> {
             self.end_step(key, outcome, None, failure);
         }
         false
+    }
+
+    /// The list of a group is done: what comes next is evaluated, unless it is already or the run is paused.
+    fn ask(&mut self, key: &StepKey) {
+        let asks = matches!(self.state.steps.get(key), Some(Step { work: Work::Group(group), .. }) if group.asks == Asks::WhenDone);
+        if asks && !self.state.paused {
+            self.emit(Event::GroupAsks { step: key.clone() });
+            self.act(Action::Evaluate(key.clone()));
+        }
     }
 
     pub(super) fn end_step(

@@ -62,7 +62,7 @@ pub fn nothing_starts(decided: &Decided) {
 pub fn action_is_possible(state: &RunState, action: &Action) {
     let work = |step: &StepKey| state.steps.get(step).map(|s| &s.work);
     let fits = match action {
-        Action::Evaluate(step) => matches!(work(step), Some(Work::Evaluating)),
+        Action::Evaluate(step) => work(step).is_some_and(Work::is_evaluated),
         Action::EvaluateOutputs => state.phase == Phase::Finishing,
         Action::Perform { step, send } => matches!(work(step), Some(Work::Sending(sending)) if sending.send == *send),
         Action::Op(step) => matches!(work(step), Some(Work::Op | Work::Child { run: None, .. })),

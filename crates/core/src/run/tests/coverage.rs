@@ -33,6 +33,7 @@ names!(
         Started,
         StepStarted,
         Branched,
+        GroupAsks,
         LoopStarted,
         GroupStage,
         TimerSet,
@@ -51,6 +52,8 @@ names!(
         Verdict,
         LabelsSet,
         StepEnded,
+        StepPaused,
+        StepResumed,
         Paused,
         Resumed,
         Restored,
@@ -78,6 +81,7 @@ names!(
         Delivered,
         Pause,
         Resume,
+        ResumeStep,
         Release,
         Cancel,
         Restart,
@@ -86,7 +90,7 @@ names!(
         Recover,
     }
 );
-names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Quiet, FlowRetry });
+names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Quiet, FlowRetry });
 
 fn phase_name(phase: Phase) -> &'static str {
     match phase {
@@ -132,14 +136,15 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("waiting",     "Delivered",        &["waiting"]),
     ("open",        "Evaluated",        &["open", "finishing", "failed", "retry later"]),
     ("open",        "Performed",        &["open", "finishing", "failed", "cancelled", "retry later"]),
-    ("open",        "TimerFired",       &["open", "finishing"]),
+    ("open",        "TimerFired",       &["open", "finishing", "failed", "cancelled"]),
     ("open",        "ChildEnded",       &["open", "finishing", "failed", "cancelled"]),
     ("open",        "Continue",         &["open", "finishing", "failed", "cancelled"]),
     ("open",        "DoubtsBelow",      &["open"]),
     ("open",        "Delivered",        &["open"]),
     ("open",        "Start",            &["open"]),
     ("open",        "Pause",            &["open", "refused"]),
-    ("open",        "Resume",           &["open", "refused"]),
+    ("open",        "Resume",           &["open", "finishing", "refused"]),
+    ("open",        "ResumeStep",       &["open", "finishing", "refused"]),
     ("open",        "Cancel",           &["open", "cancelled"]),
     ("open",        "Release",          &["open", "refused"]),
     ("waiting",     "Release",          &["waiting"]),

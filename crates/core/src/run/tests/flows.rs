@@ -51,6 +51,14 @@ pub fn sleep(id: &str, ms: i64) -> Task {
     task(id, TaskKind::Sleep { duration: ms.to_string() })
 }
 
+/// Stands still for `ms` at most; 0: until somebody resumes it.
+pub fn pause(id: &str, ms: i64, behavior: OnTime) -> Task {
+    let duration = (ms > 0).then(|| ms.to_string());
+    let behavior = behavior.word().to_owned();
+    let group = Group::default();
+    task(id, TaskKind::Pause(PauseSpec { duration, behavior, on_resume: vec![], on_pause: vec![], group }))
+}
+
 pub fn subflow(id: &str) -> Task {
     let spec = SubflowSpec {
         namespace: "n".into(),
@@ -122,12 +130,21 @@ impl Task {
         self.with(|t| t.effect.on_doubt = what)
     }
 
+    /// Of a pause: what runs before it, and once it goes on.
+    pub fn around(self, before: Vec<Task>, after: Vec<Task>) -> Task {
+        self.with(|t| match &mut t.kind {
+            TaskKind::Pause(spec) => (spec.on_pause, spec.group.tasks) = (before, after),
+            _ => panic!("not a pause"),
+        })
+    }
+
     fn handlers(&mut self) -> (&mut Vec<Task>, &mut Vec<Task>) {
         match &mut self.kind {
             TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
                 (&mut group.errors, &mut group.finally)
             }
             TaskKind::If { errors, finally, .. } | TaskKind::Switch { errors, finally, .. } => (errors, finally),
+            TaskKind::Pause(spec) => (&mut spec.group.errors, &mut spec.group.finally),
             TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => panic!("a leaf has no handlers"),
         }
     }

@@ -21,6 +21,7 @@ macro_rules! scenarios {
 mod crashes;
 mod effects;
 mod groups;
+mod pauses;
 mod people;
 mod random;
 mod restored;
@@ -34,6 +35,7 @@ fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
         crashes::SCENARIOS,
         verdicts::SCENARIOS,
         people::SCENARIOS,
+        pauses::SCENARIOS,
         subruns::SCENARIOS,
         restored::SCENARIOS,
     ];

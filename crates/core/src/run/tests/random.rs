@@ -31,7 +31,7 @@ impl Tape<'_> {
         self.tasks += 1;
         let id = format!("t{}", self.tasks);
         let deep = depth < 4 && self.tasks < 24;
-        let mut task = match self.pick(if deep { 14 } else { 9 }) {
+        let mut task = match self.pick(if deep { 15 } else { 9 }) {
             0 => inline(&id),
             1 => read(&id),
             2 | 3 => keyed(&id),
@@ -49,7 +49,12 @@ impl Tape<'_> {
             10 => parallel(&id, u32::from(self.pick(3)), self.list(depth + 1, 0, 4)),
             11 => each(&id, u32::from(self.pick(5)), u32::from(self.pick(3)), self.list(depth + 1, 1, 2)),
             12 => branch(&id, self.pick(2) == 0, self.list(depth + 1, 0, 2), self.list(depth + 1, 0, 2)),
-            _ => switch(&id, "a", vec![("a", self.list(depth + 1, 0, 2))], None),
+            13 => switch(&id, "a", vec![("a", self.list(depth + 1, 0, 2))], None),
+            _ => {
+                let late = [OnTime::Resume, OnTime::Warn][usize::from(self.pick(2))];
+                let (before, after) = (self.list(depth + 1, 0, 1), self.list(depth + 1, 0, 2));
+                pause(&id, i64::from(self.pick(2)) * 9_000, late).around(before, after)
+            }
         };
         if !matches!(task.kind, TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. }) {
             if self.pick(3) == 1 {
@@ -107,7 +112,13 @@ fn happen(world: &mut World, what: u8, which: u8, seen: &mut Vec<Input>) {
             }
         }
         14 => drop(world.input(Input::Pause { by: by() })),
-        15 | 16 => drop(world.input(Input::Resume { by: by() })),
+        15 => drop(world.input(Input::Resume { by: by() })),
+        16 => {
+            let paused = world.state.paused_steps();
+            if let Some(step) = paused.get(usize::from(which) % paused.len().max(1)).cloned() {
+                drop(world.input(Input::ResumeStep { step, by: by(), inputs: None }));
+            }
+        }
         17 if which.is_multiple_of(3) => drop(world.input(Input::Cancel { by: by() })),
         17 if which.is_multiple_of(5) => {
             world.replaced();
@@ -210,7 +221,11 @@ fn heal(world: &mut World) {
                 doubts: 0,
             });
         }
-        if children.is_empty() && !world.fire_next() {
+        let paused = world.state.paused_steps().first().cloned().filter(|_| world.state.phase == Phase::Open);
+        if let Some(step) = paused.clone() {
+            world.must(Input::ResumeStep { step, by: by(), inputs: None });
+        }
+        if children.is_empty() && paused.is_none() && !world.fire_next() {
             assert!(world.pending.is_empty());
             return audit::at_rest(&world.state);
         }

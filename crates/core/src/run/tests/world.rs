@@ -4,7 +4,7 @@
 use super::audit::{self, Ledger};
 use super::coverage;
 use crate::ids::{FlowRef, RunId};
-use crate::ir::{EffectClass, Flow, LeafMode, TaskKind};
+use crate::ir::{EffectClass, Flow, LeafMode, OnTime, TaskKind};
 use crate::limits::Limits;
 use crate::run::*;
 use crate::time::Millis;
@@ -264,6 +264,18 @@ impl World {
                 Evaluated::Items { count: values.as_u64().unwrap_or(0) as u32, items: payload("items") }
             }
             (_, TaskKind::Sleep { duration }) => Evaluated::Sleep { ms: duration.parse().expect("milliseconds") },
+            (_, TaskKind::Pause(spec)) => {
+                let before = matches!(self.state.steps.get(step).map(|s| &s.work), Some(Work::Evaluating));
+                match &spec.duration {
+                    _ if before && !spec.on_pause.is_empty() => {
+                        Evaluated::Branch { list: ListName::OnPause, output: None }
+                    }
+                    duration => Evaluated::Pause {
+                        ms: duration.as_ref().map(|ms| ms.parse().expect("milliseconds")),
+                        late: OnTime::parse(&spec.behavior).expect("a word"),
+                    },
+                }
+            }
             (_, TaskKind::Subflow(_)) => Evaluated::Child,
             (Answer::Fail, TaskKind::Leaf { mode: LeafMode::Inline, .. }) => {
                 Evaluated::Inline { result: Err(Failure::new("inline", "no")), labels: None }

@@ -115,7 +115,7 @@ async fn waited(client: &Client, shell: &Shell, answer: Json, seconds: u64) -> R
 }
 
 /// `name=text` or `name:=JSON`.
-fn input(text: &str) -> Result<(String, Json), String> {
+pub fn input(text: &str) -> Result<(String, Json), String> {
     let (name, value) = pair(text)?;
     match name.strip_suffix(':') {
         None => Ok((name, Json::String(value))),

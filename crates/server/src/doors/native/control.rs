@@ -17,6 +17,19 @@ struct Why {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Resume {
+    /// Where the run stands still, if at several steps.
+    #[serde(default)]
+    step_id: Option<String>,
+    /// What is said to that step.
+    #[serde(default)]
+    inputs: Json,
+    #[serde(default)]
+    why: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Replay {
     #[serde(default)]
     from: Option<String>,
@@ -56,7 +69,10 @@ pub async fn pause(call: Call) -> Answer {
 }
 
 pub async fn resume(call: Call) -> Answer {
-    simple(call, Control::Resume).await
+    let body: Resume = call.json()?;
+    let (id, by) = (call.run_id()?, call.by(body.why.as_deref())?);
+    call.app.resume(call.workspace()?, id, body.step_id, body.inputs, by).await?;
+    runs::shown(&call, id).await
 }
 
 pub async fn release(call: Call) -> Answer {
