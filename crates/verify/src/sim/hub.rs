@@ -206,6 +206,9 @@ pass_on! {
     read flow_revisions(workspace: &WorkspaceId, flow: &FlowRef) -> Vec<FlowRow>;
     read flows(workspace: &WorkspaceId, after: Option<&FlowRef>, limit: u32) -> Vec<FlowRow>;
     read flows_named(workspace: &WorkspaceId, id: &str) -> Vec<FlowRow>;
+    read flow_names(workspace: &WorkspaceId) -> Vec<FlowRef>;
+    read kv_namespaces(workspace: &WorkspaceId) -> Vec<String>;
+    read log_search(workspace: &WorkspaceId, query: &LogQuery) -> (Vec<(FlowRef, LogRow)>, u64);
     busy_read kv(workspace: &WorkspaceId, namespace: &str, key: &str) -> Option<KvRow>;
     read kv_list(workspace: &WorkspaceId, namespace: &str, after: Option<&str>, limit: u32) -> Vec<KvRow>;
     busy_read file(workspace: &WorkspaceId, run: RunId, path: &str) -> Option<FileRow>;
