@@ -23,6 +23,7 @@ mod shell;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod system;
+pub mod taskruns;
 #[cfg(test)]
 mod tests;
 

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
 use semel_core::{Millis, WorkspaceId};
 use semel_store::{StoreError, TokenRow};
@@ -222,6 +222,26 @@ pub fn parse_token(text: &str) -> Option<Presented<'_>> {
 
 /// The token of a request. Two Authorization headers would leave open which one counts.
 pub fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let (scheme, token) = authorization(headers)?;
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(token) } else { Err(invalid()) }
+}
+
+/// As [`bearer`]; also the password of Basic credentials, whoever they name. Clients of Kestra send those.
+pub fn bearer_or_password(headers: &HeaderMap) -> Result<String, Problem> {
+    let (scheme, token) = authorization(headers)?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Ok(token.to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(invalid());
+    }
+    let decoded = STANDARD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
+    let (_, password) = decoded.split_once(':').ok_or_else(invalid)?;
+    Ok(password.to_owned())
+}
+
+/// Scheme and credentials.
+fn authorization(headers: &HeaderMap) -> Result<(&str, &str), Problem> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let Some(first) = given.next() else {
         return Err(Problem::new(Code::TokenMissing, "send a token: Authorization: Bearer sml_…"));
@@ -231,7 +251,7 @@ pub fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     }
     let text = first.to_str().map_err(|_| invalid())?;
     let (scheme, token) = text.split_once(' ').ok_or_else(invalid)?;
-    if scheme.eq_ignore_ascii_case("bearer") { Ok(token.trim()) } else { Err(invalid()) }
+    Ok((scheme, token.trim()))
 }
 
 fn invalid() -> Problem {

@@ -49,6 +49,9 @@ codes! {
     JsonDuplicateKey = "json_duplicate_key", 400, "A JSON object names one key twice";
     UnsupportedMediaType = "unsupported_media_type", 415, "This content type is not accepted here";
     QueryInvalid = "query_invalid", 400, "A query parameter cannot be used";
+    FilterInvalid = "filter_invalid", 400, "A filter cannot be used";
+    IllegalArgument = "illegal_argument", 422, "A part of the request cannot be used";
+    BulkInvalid = "bulk_invalid", 400, "One of several cannot be acted on";
     CursorInvalid = "cursor_invalid", 400, "The cursor is not one of this list";
     PathNotFound = "path_not_found", 404, "There is nothing at this path";
     MethodNotAllowed = "method_not_allowed", 405, "The path does not take this method";

@@ -5,6 +5,7 @@
 use crate::auth::{self, Principal};
 use crate::call::{Answer, Call, Query};
 use crate::codes::Code;
+use crate::doors::kestra::{self, tenant};
 use crate::problem::{Problem, ProblemCode};
 use crate::refusals::Refused;
 use crate::routes::{ANY_QUERY, ROUTES, Route, Takes};
@@ -54,15 +55,15 @@ const WORKSPACE: HeaderName = HeaderName::from_static("x-semel-workspace");
 pub async fn around(app: &AppState, found: Found, request: Request) -> Response {
     let began = Instant::now();
     let id = RequestId(rand::random());
-    let method = request.method().clone();
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = match &found {
         Found::Route(route, _) => route.path,
         Found::WrongMethod | Found::Nothing => "(none)",
     };
     let answering = async {
         match check_head(&request, app.limits().header_bytes_max) {
-            Ok(()) => unpanicked(answer(app, found, request)).await,
-            Err(problem) => problem.into_response(),
+            Ok(()) => unpanicked(&uri, answer(app, found, request)).await,
+            Err(problem) => refusal(&uri, problem),
         }
     };
     // A span for each request costs more than most requests do, so it is made for those who debug.
@@ -86,12 +87,17 @@ pub async fn around(app: &AppState, found: Found, request: Request) -> Response 
 async fn answer(app: &AppState, found: Found, request: Request) -> Response {
     match found {
         Found::Route(route, params) => dispatch(app, route, params, request).await,
-        Found::WrongMethod => method_not_allowed(request.uri()).into_response(),
+        Found::WrongMethod => refusal(request.uri(), method_not_allowed(request.uri())),
         Found::Nothing => {
             let detail = format!("nothing is at this path for {}; /openapi.json lists all paths", request.method());
-            Problem::new(Code::PathNotFound, detail).into_response()
+            refusal(request.uri(), Problem::new(Code::PathNotFound, detail))
         }
     }
+}
+
+/// A refusal in the shape of the door that the path belongs to.
+fn refusal(uri: &Uri, problem: Problem) -> Response {
+    if kestra::is_under(uri.path()) { kestra::error::response(problem, uri) } else { problem.into_response() }
 }
 
 /// The library stops reading a head that outgrows its buffer, and how far it reads depends on how the bytes come in;
@@ -109,23 +115,23 @@ fn check_head(request: &Request, bytes_max: usize) -> Result<(), Problem> {
 }
 
 /// A panic is answered like any other defect, and ends one request, not the connection's others.
-async fn unpanicked(answering: impl Future<Output = Response>) -> Response {
+async fn unpanicked(uri: &Uri, answering: impl Future<Output = Response>) -> Response {
     let answered = AssertUnwindSafe(answering).catch_unwind().await;
-    answered.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response())
+    answered.unwrap_or_else(|_| refusal(uri, Problem::internal("a handler panicked")))
 }
 
 /// A request that matched a row of the table.
 async fn dispatch(app: &AppState, route: &'static Route, params: Params, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let (uri, version) = (parts.uri.clone(), parts.version);
-    let who = identify(app, route, &parts.headers).await;
+    let who = identify(app, route, &params, &parts.headers).await;
     let workspace = who.as_ref().ok().and_then(|who| who.as_ref()).map(|who| who.workspace.clone());
     match admit_request(app, route, params, parts, body, who).await {
         Ok(response) => response,
         Err(problem) => {
             note_refusal(app, route, workspace, uri.path(), problem.code);
             let unread = matches!(problem.code, Code::BodyTooLarge | Code::BodyTimeout | Code::BodyUnreadable);
-            let mut response = problem.into_response();
+            let mut response = refusal(&uri, problem);
             if unread && version < Version::HTTP_2 {
                 // The rest of the body is not read, so the connection ends here; a client that is not told would
                 // put its next request into it.
@@ -157,18 +163,28 @@ async fn admit_request(
     let query = query(route, &parts.uri)?;
     let body = match route.takes {
         Takes::Nothing => Bytes::new(),
-        Takes::Json | Takes::Text | Takes::Raw => read_body(app, body).await?,
+        Takes::Json | Takes::Text | Takes::Raw | Takes::Form => read_body(app, body).await?,
     };
     (route.handler)(Call { app: app.clone(), who, params, query, headers: parts.headers, body }).await
 }
 
 /// The one place where a role is checked. Whatever is not allowed by the route's row is refused.
-async fn identify(app: &AppState, route: &Route, headers: &HeaderMap) -> Result<Option<Principal>, Problem> {
+async fn identify(
+    app: &AppState,
+    route: &Route,
+    params: &Params,
+    headers: &HeaderMap,
+) -> Result<Option<Principal>, Problem> {
     if route.access.is_open() {
         return Ok(None);
     }
-    let principal =
-        if app.config().dev { dev_principal(app, headers).await? } else { token_principal(app, headers).await? };
+    let tenant = params.iter().flatten().find(|(name, _)| name == "tenant").map(|(_, value)| value.as_str());
+    let principal = match tenant {
+        Some(tenant) if app.config().dev => tenant::dev(app, tenant).await?,
+        Some(tenant) => tenant::belongs(token_principal(app, &auth::bearer_or_password(headers)?).await?, tenant)?,
+        None if app.config().dev => dev_principal(app, headers).await?,
+        None => token_principal(app, auth::bearer(headers)?).await?,
+    };
     if !route.access.allows(&principal) {
         let detail = format!("the role `{}` may not do this; it takes {}", principal.role.word(), route.access.text());
         return Err(Problem::new(Code::Forbidden, detail));
@@ -176,8 +192,7 @@ async fn identify(app: &AppState, route: &Route, headers: &HeaderMap) -> Result<
     Ok(Some(principal))
 }
 
-async fn token_principal(app: &AppState, headers: &HeaderMap) -> Result<Principal, Problem> {
-    let text = auth::bearer(headers)?;
+async fn token_principal(app: &AppState, text: &str) -> Result<Principal, Problem> {
     let Some(presented) = auth::parse_token(text) else {
         return Err(Problem::new(Code::TokenInvalid, "this is not a token; tokens look like sml_<id>_<secret>"));
     };
@@ -245,7 +260,9 @@ fn query(route: &Route, uri: &Uri) -> Result<Query, Problem> {
             "the query string cannot be read; encode it as name=value&name=value in UTF-8",
         ));
     };
+    // Kestra ignores what it does not know, and its clients rely on that.
     if route.query != ANY_QUERY
+        && !kestra::is_under(uri.path())
         && let Some((name, _)) = pairs.iter().find(|(name, _)| !route.query.contains(&name.as_str()))
     {
         // A misspelt filter that is ignored answers a question nobody asked.
@@ -319,7 +336,8 @@ fn note_refusal(app: &AppState, route: &Route, workspace: Option<WorkspaceId>, p
 
 /// Names the methods of the path. The path matched, so at least one row has it.
 fn method_not_allowed(uri: &Uri) -> Problem {
-    let given: Vec<&str> = uri.path().split('/').collect();
+    let path = tenant::named(uri.path());
+    let given: Vec<&str> = path.split('/').collect();
     let matches = |pattern: &str| {
         let parts: Vec<&str> = pattern.split('/').collect();
         parts.len() == given.len() && parts.iter().zip(&given).all(|(part, text)| part.starts_with('{') || part == text)
@@ -375,7 +393,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_answer_without_its_text() {
-        let response = unpanicked(async { panic!("the secret is 4111") }).await;
+        let response = unpanicked(&"/v1/runs".parse().unwrap(), async { panic!("the secret is 4111") }).await;
         assert_eq!(response.status(), 500);
         let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
         let text = String::from_utf8(body.to_vec()).unwrap();

@@ -1,5 +1,6 @@
 //! `/openapi.json`, made from the route table.
 
+mod kestra;
 mod schema;
 mod shapes;
 
@@ -58,6 +59,7 @@ fn request_body(route: &Route, shape: Option<&Shape>) -> Option<Json> {
         // What a flow may hold is the flow reference's matter, and what a webhook sends is its sender's.
         Takes::Text => ("application/yaml", json!({})),
         Takes::Raw => ("*/*", json!({})),
+        Takes::Form => ("multipart/form-data", json!({"type": "object"})),
     };
     let required = shape.is_some_and(|shape| shape.body_required);
     Some(json!({"required": required, "content": {kind: {"schema": schema}}}))
@@ -66,6 +68,9 @@ fn request_body(route: &Route, shape: Option<&Shape>) -> Option<Json> {
 /// Refusals that a caller can bring about by itself are listed; `default` is for all others, such as a full disk.
 fn responses(route: &Route, shape: Option<&Shape>) -> Json {
     let refused = |why: &str| {
+        if crate::doors::kestra::is_under(route.path) {
+            return kestra::refused(why);
+        }
         json!({
             "description": why,
             "content": {"application/problem+json": {"schema": named("Problem")}},

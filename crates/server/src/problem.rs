@@ -122,14 +122,22 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(self.to_json().to_string()));
-        *response.status_mut() = self.code.status();
+        let body = self.to_json().to_string();
+        self.respond(self.code.status(), "application/problem+json", body)
+    }
+}
+
+impl Problem {
+    /// The answer in a door's own shape, with the headers that every refusal has.
+    pub(crate) fn respond(&self, status: StatusCode, kind: &'static str, body: String) -> Response {
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         if let Some(seconds) = self.retry_after_s {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.code.status() == StatusCode::UNAUTHORIZED {
+        if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(allow) = self.more.extra.get("allow").and_then(Json::as_str)

@@ -6,6 +6,7 @@
 
 use crate::auth::Access::{self, *};
 use crate::call::{Answer, Call};
+use crate::doors::kestra::executions;
 use crate::doors::native::*;
 use crate::doors::{health, trigger, webhook};
 use crate::openapi;
@@ -49,6 +50,8 @@ pub enum Takes {
     Text,
     /// Bytes as they came.
     Raw,
+    /// The fields of a form, with files.
+    Form,
 }
 
 pub struct Route {
@@ -182,6 +185,9 @@ pub static ROUTES: &[Route] = &[
     route(Get,    "/v1/nodes",       MainAdmin, Nothing, PAGE, "The processes that share the store.", to!(nodes::list)),
     route(Get,    "/v1/workspaces",  MainAdmin, Nothing, PAGE, "Workspaces.", to!(workspaces::list)),
     route(Post,   "/v1/workspaces",  MainAdmin, Json,    NONE, "Make a workspace.", to!(workspaces::create)),
+
+    // Kestra's executions. A path without a tenant is that of the tenant `main`.
+    route(Get,    "/api/v1/{tenant}/executions/{id}", Viewer, Nothing, NONE, "One execution.", to!(executions::show::get)),
 ];
 
 #[cfg(test)]

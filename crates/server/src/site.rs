@@ -4,6 +4,7 @@
 //! one boxed future per request.
 
 use crate::dispatch;
+use crate::doors::kestra::tenant;
 use crate::routes::{ROUTES, Route};
 use crate::state::AppState;
 use axum::body::{Body, HttpBody};
@@ -56,7 +57,8 @@ impl Site {
     }
 
     fn find(&self, method: &Method, path: &str) -> Found {
-        let Ok(matched) = self.0.paths.at(path) else { return Found::Nothing };
+        let path = tenant::named(path);
+        let Ok(matched) = self.0.paths.at(&path) else { return Found::Nothing };
         // Where something can be got, it can be looked at.
         let wanted = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
         match matched.value.iter().find(|route| route.method.word() == wanted) {

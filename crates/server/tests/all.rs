@@ -6,6 +6,8 @@ mod access;
 mod harness;
 #[path = "suite/matrix.rs"]
 mod matrix;
+#[path = "suite/matrix_kestra.rs"]
+mod matrix_kestra;
 #[path = "suite/native.rs"]
 mod native;
 #[path = "suite/socket.rs"]

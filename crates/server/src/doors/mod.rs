@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod event;
 pub mod health;
+pub mod kestra;
 pub mod native;
 pub mod trigger;
 pub mod webhook;

@@ -168,6 +168,9 @@ pub fn components() -> Json {
             has("state", words(["alive", "lapsed", "left"])), has("started_at", time()),
             has("seen_at", time()), has("lease_until", nothing_or(time())), has("runs_owned", number()), has("is_self", flag()),
         ]),
+        "KestraError": super::kestra::refusal(),
+        "Execution": super::kestra::execution(),
+        "TaskRun": super::kestra::task_run(),
         "Refusal": object([has("at", time()), has("door", text()), has("code", text()), has("path", text())]),
     })
 }

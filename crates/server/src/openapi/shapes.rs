@@ -23,7 +23,7 @@ pub struct Shape {
     pub answers: Answers,
 }
 
-fn shows(schema: Json) -> Shape {
+pub fn shows(schema: Json) -> Shape {
     Shape { body: None, body_required: false, answers: Answers::Json(schema) }
 }
 
@@ -119,7 +119,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Post, "/v1/tokens") => takes(new_token(), made_token()),
         (Verb::Get, "/v1/workspaces") => pages("Workspace"),
         (Verb::Post, "/v1/workspaces") => takes(body([has("id", workspace())]), named("Workspace")),
-        _ => return None,
+        _ => return super::kestra::shape(route),
     })
 }
 

@@ -30,12 +30,12 @@ tasks:
 const MARK: &str = "mark-of-main";
 
 /// A server with one of everything in the workspace `main`, and nothing in `other`.
-struct World {
+pub struct World {
     server: Server,
-    done: String,
-    failed: String,
-    held: String,
-    live: String,
+    pub done: String,
+    pub failed: String,
+    pub held: String,
+    pub live: String,
     token_id: String,
     revoked: String,
 }
@@ -114,7 +114,7 @@ impl World {
 }
 
 /// What another workspace's caller gets for the same request.
-enum Elsewhere {
+pub enum Elsewhere {
     /// The answer to something that does not exist, word for word.
     Missing(&'static str),
     /// An answer about its own workspace, with nothing of this one in it.
@@ -224,11 +224,13 @@ fn sample(route: &Route, world: &World) -> Option<Sample> {
         (Verb::Get, "/v1/nodes") => read("/v1/nodes".into(), Forbidden),
         (Verb::Get, "/v1/workspaces") => read("/v1/workspaces".into(), Forbidden),
         (Verb::Post, "/v1/workspaces") => write("/v1/workspaces".into(), json!({"id": "third"}), Forbidden),
+        (_, path) if path.starts_with("/api/v1/") => crate::matrix_kestra::sample(route, world)?,
         _ => return None,
     };
     let missing = matches!(elsewhere, Missing(_)).then(|| {
         let unknown = path.replace(&*world.token_id, "0123456789abcdef").replace("shop:echo", "shop:nothing");
         let unknown = [done, held, failed, live].into_iter().fold(unknown, |path, id| path.replace(&**id, NO_RUN));
+        let unknown = unknown.replace("/api/v1/main/", "/api/v1/nowhere/");
         unknown.replace("/shop/k", "/shop/nothing").replace("MARKED", "NOTHING")
     });
     Some(Sample { method: route.method.word(), path, body, status, writes, elsewhere, missing })
@@ -241,6 +243,8 @@ fn principal(workspace: &str, role: Role) -> Principal {
 /// What is said, without the names that the caller itself sent.
 fn wording(answer: &Answer) -> String {
     let mut said = answer.json.clone();
+    // The Kestra door says which path was asked for.
+    said["_links"] = Json::Null;
     let named = ["shop:echo", "shop:nothing", MARK, "nothing-here"];
     let text = said["detail"].as_str().unwrap_or("").to_owned();
     said["detail"] = named.iter().fold(text, |text, name| text.replace(name, "…")).into();

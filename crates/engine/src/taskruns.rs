@@ -1,0 +1,268 @@
+//! A run's history as Kestra tells it: the states it went through and its task runs, projected from the journal.
+//!
+//! Nothing is decided here. A task run is a step that is a task; the iterations of a loop are not steps of their own
+//! but give their value and number to the task runs inside them. Events this page does not know change nothing.
+
+use semel_core::run::{Event, KestraState, StepKey, StepOutcome, TimerWhy, step_id};
+use semel_core::{Hash16, Millis, RunId};
+use semel_expr::Value;
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, HashMap};
+
+/// States with their instants, oldest first.
+pub type History = Vec<(KestraState, Millis)>;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskRun {
+    pub id: Hash16,
+    pub step: StepKey,
+    pub parent: Option<Hash16>,
+    /// The item and the number of the nearest loop around it.
+    pub value: Option<String>,
+    pub iteration: Option<u32>,
+    pub attempts: Vec<History>,
+    /// As stored: with holes where secrets are.
+    pub outputs: Option<Json>,
+    pub history: History,
+    is_group: bool,
+}
+
+impl TaskRun {
+    pub fn state(&self) -> KestraState {
+        self.history.last().map_or(KestraState::Created, |(state, _)| *state)
+    }
+
+    fn enter(&mut self, state: KestraState, at: Millis) {
+        if self.state() != state {
+            self.history.push((state, at));
+        }
+    }
+
+    fn open_attempt(&mut self, at: Millis) {
+        if self.attempts.last().is_none_or(|attempt| attempt.last().is_some_and(|(state, _)| state.is_terminal())) {
+            self.attempts.push(vec![(KestraState::Created, at), (KestraState::Running, at)]);
+        }
+        self.enter(KestraState::Running, at);
+    }
+
+    fn close_attempt(&mut self, state: KestraState, at: Millis) {
+        let open = |attempt: &&mut History| attempt.last().is_none_or(|(state, _)| !state.is_terminal());
+        if let Some(attempt) = self.attempts.last_mut().filter(open) {
+            attempt.push((state, at));
+        }
+    }
+}
+
+/// What a journal tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    pub history: History,
+    pub task_runs: Vec<TaskRun>,
+    /// How often the run was begun: once, and once more at each restart or replay.
+    pub attempts: u32,
+    pub created_at: Option<Millis>,
+}
+
+/// Reads a journal from its first row on.
+pub struct Telling {
+    logical: RunId,
+    told: Told,
+    /// Where the newest task run of a step is.
+    at: HashMap<StepKey, usize>,
+    loops: BTreeMap<StepKey, Vec<Value>>,
+    outputs: HashMap<StepKey, Json>,
+}
+
+impl Telling {
+    pub fn new(run: RunId) -> Telling {
+        Telling {
+            logical: run,
+            told: Told { attempts: 1, ..Told::default() },
+            at: HashMap::new(),
+            loops: BTreeMap::new(),
+            outputs: HashMap::new(),
+        }
+    }
+
+    pub fn done(self) -> Told {
+        self.told
+    }
+
+    /// One event of a row written at `at`.
+    pub fn hear(&mut self, event: &Event, at: Millis) {
+        match event {
+            Event::Created { logical, .. } => {
+                self.logical = *logical;
+                self.told.created_at = Some(at);
+                self.enter(KestraState::Created, at);
+            }
+            Event::Started { at } => self.enter(KestraState::Running, *at),
+            Event::Paused { .. } => self.enter(KestraState::Paused, at),
+            Event::Resumed { .. } | Event::Released { .. } => self.enter(KestraState::Running, at),
+            Event::Restored { at } => self.enter(KestraState::Paused, *at),
+            Event::CancelRequested { .. } => self.enter(KestraState::Killing, at),
+            Event::Restarted { at, .. } => self.begin_again(*at),
+            Event::Replayed { at, from, .. } => {
+                self.drop_from(*from);
+                self.begin_again(*at);
+            }
+            Event::Ended { .. } => self.end_open(at),
+            Event::StepStarted { step, take, round, at } => self.start(step, *take, *round, *at),
+            Event::LoopStarted { step, items, .. } => {
+                self.group(step, at);
+                if let Value::List(items) = Value::from_stored(items.json()) {
+                    self.loops.insert(step.clone(), items.to_vec());
+                }
+            }
+            Event::Branched { step, output, .. } => {
+                self.group(step, at);
+                if let Some(output) = output {
+                    self.outputs.insert(step.clone(), output.json().clone());
+                }
+            }
+            Event::GroupStage { step, .. } => self.group(step, at),
+            Event::Intent { step, .. } | Event::OpRequested { step } | Event::ChildRequested { step } => {
+                self.with(step, |run| run.open_attempt(at));
+            }
+            Event::TimerSet { step, why, .. } => match why {
+                TimerWhy::FlowRetry => self.enter(KestraState::Retrying, at),
+                TimerWhy::Sleep => self.with(step, |run| run.open_attempt(at)),
+                TimerWhy::Backoff => self.with(step, |run| run.enter(KestraState::Retrying, at)),
+                _ => {}
+            },
+            Event::AttemptFailed { step, .. } => self.with(step, |run| {
+                run.open_attempt(at);
+                run.close_attempt(KestraState::Failed, at);
+            }),
+            Event::OpDone { step, output: Some(output), .. } => {
+                self.outputs.insert(step.clone(), output.json().clone());
+            }
+            Event::ChildStarted { step, run } => {
+                self.outputs.insert(step.clone(), serde_json::json!({"executionId": run.to_string()}));
+            }
+            Event::StepEnded { step, outcome, at, tolerated, output, .. } => {
+                self.end(step, outcome_state(*outcome, *tolerated), *at, output.as_ref().map(|o| o.json().clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, state: KestraState, at: Millis) {
+        if self.told.history.last().is_none_or(|(last, _)| *last != state) {
+            self.told.history.push((state, at));
+        }
+    }
+
+    fn begin_again(&mut self, at: Millis) {
+        self.told.attempts += 1;
+        self.enter(KestraState::Restarted, at);
+        self.enter(KestraState::Running, at);
+        for run in self.told.task_runs.iter_mut().filter(|run| run.state() == KestraState::Failed) {
+            run.enter(KestraState::Restarted, at);
+        }
+    }
+
+    /// Task runs of top-level tasks from the given one on are made anew.
+    fn drop_from(&mut self, from: u32) {
+        let mut tops: Vec<&str> = Vec::new();
+        for run in &self.told.task_runs {
+            let top = top_of(&run.step);
+            if !tops.contains(&top) {
+                tops.push(top);
+            }
+        }
+        let kept: Vec<String> = tops.into_iter().take(from as usize).map(str::to_owned).collect();
+        self.told.task_runs.retain(|run| kept.iter().any(|top| top == top_of(&run.step)));
+        self.at = self.told.task_runs.iter().enumerate().map(|(at, run)| (run.step.clone(), at)).collect();
+    }
+
+    /// What had not ended when the run did, ended with it.
+    fn end_open(&mut self, at: Millis) {
+        for run in self.told.task_runs.iter_mut().filter(|run| !run.state().is_terminal()) {
+            run.close_attempt(KestraState::Killed, at);
+            run.enter(KestraState::Killed, at);
+        }
+    }
+
+    fn with(&mut self, step: &StepKey, change: impl FnOnce(&mut TaskRun)) {
+        if let Some(run) = self.at.get(step).and_then(|at| self.told.task_runs.get_mut(*at)) {
+            change(run);
+        }
+    }
+
+    fn group(&mut self, step: &StepKey, at: Millis) {
+        self.with(step, |run| {
+            run.is_group = true;
+            run.enter(KestraState::Running, at);
+        });
+    }
+
+    fn start(&mut self, step: &StepKey, take: u32, round: u32, at: Millis) {
+        if step.is_root() || step.iteration_number().is_some() {
+            return;
+        }
+        let id = step_id(self.logical, take, round, step);
+        if let Some(known) = self.at.get(step).and_then(|at| self.told.task_runs.get_mut(*at))
+            && known.id == id
+        {
+            known.enter(KestraState::Running, at);
+            return;
+        }
+        let nearest = step.iterations().pop();
+        let value = nearest.as_ref().and_then(|(key, n)| self.loops.get(key)?.get(*n as usize).map(Value::to_text));
+        let run = TaskRun {
+            id,
+            parent: self.parent_of(step),
+            step: step.clone(),
+            value,
+            iteration: nearest.map(|(_, n)| n),
+            attempts: Vec::new(),
+            outputs: None,
+            history: vec![(KestraState::Created, at), (KestraState::Running, at)],
+            is_group: false,
+        };
+        self.at.insert(step.clone(), self.told.task_runs.len());
+        self.told.task_runs.push(run);
+    }
+
+    fn parent_of(&self, step: &StepKey) -> Option<Hash16> {
+        let mut parent = step.parent();
+        while let Some(key) = parent.filter(|key| !key.is_root()) {
+            if let Some(at) = self.at.get(&key) {
+                return self.told.task_runs.get(*at).map(|run| run.id);
+            }
+            parent = key.parent();
+        }
+        None
+    }
+
+    fn end(&mut self, step: &StepKey, state: KestraState, at: Millis, output: Option<Json>) {
+        let output = output.or_else(|| self.outputs.remove(step));
+        self.with(step, |run| {
+            if !run.is_group && state != KestraState::Skipped {
+                run.open_attempt(run.history.last().map_or(at, |(_, at)| *at));
+                run.close_attempt(state, at);
+            }
+            if output.is_some() {
+                run.outputs = output;
+            }
+            run.enter(state, at);
+        });
+    }
+}
+
+fn top_of(step: &StepKey) -> &str {
+    let first = step.0.split('/').next().unwrap_or_default();
+    first.split('[').next().unwrap_or_default()
+}
+
+fn outcome_state(outcome: StepOutcome, tolerated: bool) -> KestraState {
+    match outcome {
+        StepOutcome::Success => KestraState::Success,
+        StepOutcome::Warning => KestraState::Warning,
+        StepOutcome::Skipped => KestraState::Skipped,
+        StepOutcome::Failed if tolerated => KestraState::Warning,
+        StepOutcome::Failed => KestraState::Failed,
+        StepOutcome::Cancelled => KestraState::Killed,
+    }
+}

@@ -1,0 +1,106 @@
+//! Refusals as Kestra words them: `{"message", "_links", "_embedded"}`, with our own stable code beside them.
+
+use crate::codes::Code;
+use crate::problem::Problem;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::{Value as Json, json};
+
+/// Status and first words by code; where this door has no word of its own, by status.
+fn reason(code: Code) -> (StatusCode, &'static str) {
+    let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
+    match code {
+        Code::FilterInvalid => (StatusCode::BAD_REQUEST, "Invalid query filters"),
+        Code::BulkInvalid => (StatusCode::BAD_REQUEST, "Invalid bulk"),
+        Code::QueryInvalid => (unprocessable, "Illegal argument"),
+        Code::BodyNotJson | Code::BodyNotUtf8 | Code::JsonTooDeep | Code::JsonDuplicateKey => {
+            (unprocessable, "Invalid json")
+        }
+        Code::BodyInvalid | Code::InputInvalid | Code::FlowInvalid => (unprocessable, "Invalid entity"),
+        _ => (code.status(), by_status(code.status())),
+    }
+}
+
+fn by_status(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        404 => "Not Found",
+        409 => "Illegal state",
+        410 => "Resource has expired",
+        422 => "Illegal argument",
+        500 => "Internal server error",
+        _ => status.canonical_reason().unwrap_or("Refused"),
+    }
+}
+
+/// The answer to a request at `uri`.
+pub fn response(problem: Problem, uri: &Uri) -> Response {
+    let (status, words) = reason(problem.code);
+    let href = uri.path_and_query().map_or("/", |target| target.as_str());
+    let mut body = json!({
+        "message": format!("{words}: {}", problem.detail),
+        "_links": {"self": [{"href": href, "templated": false}]},
+        "_embedded": {"errors": errors(&problem)},
+        "code": problem.code.word(),
+    });
+    for (name, value) in &problem.more.extra {
+        body[name] = value.clone();
+    }
+    problem.respond(status, "application/json", body.to_string())
+}
+
+fn errors(problem: &Problem) -> Vec<Json> {
+    if problem.more.errors.is_empty() {
+        return vec![json!({"message": problem.detail})];
+    }
+    let one = |error: &Json| {
+        let message = &error["message"];
+        match error.get("field").or_else(|| error.get("path")) {
+            Some(path) => json!({"message": message, "path": path}),
+            None => json!({"message": message}),
+        }
+    };
+    problem.more.errors.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn shown(problem: Problem, uri: &'static str) -> (u16, String) {
+        let response = response(problem, &Uri::from_static(uri));
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_refusal_has_kestra_s_shape() {
+        let (status, text) = shown(Problem::run_unknown(), "/api/v1/main/executions/x?y=1").await;
+        assert_eq!(status, 404);
+        let body: Json = serde_json::from_str(&text).unwrap();
+        assert!(body["message"].as_str().unwrap().starts_with("Not Found: "), "{text}");
+        assert_eq!(body["_links"], json!({"self": [{"href": "/api/v1/main/executions/x?y=1", "templated": false}]}));
+        assert_eq!(body["_embedded"]["errors"].as_array().unwrap().len(), 1);
+        assert!(text.contains("\"templated\":false"), "compact: {text}");
+    }
+
+    #[tokio::test]
+    async fn statuses_and_first_words_are_those_of_the_contract() {
+        for (problem, status, start) in [
+            (Problem::new(Code::FlowDisabled, "Requested Flow is disabled."), 409, "Illegal state: Requested"),
+            (Problem::new(Code::IllegalArgument, "x"), 422, "Illegal argument: x"),
+            (Problem::query("page", "must be 1 or more"), 422, "Illegal argument: "),
+            (Problem::new(Code::FilterInvalid, "x"), 400, "Invalid query filters: x"),
+            (Problem::field("amount", "is missing"), 422, "Invalid entity: "),
+            (Problem::new(Code::Expired, "x"), 410, "Resource has expired: x"),
+            (Problem::new(Code::Internal, "x"), 500, "Internal server error: x"),
+        ] {
+            let (found, text) = shown(problem, "/api/v1/main/x").await;
+            let body: Json = serde_json::from_str(&text).unwrap();
+            assert_eq!(found, status, "{text}");
+            assert!(body["message"].as_str().unwrap().starts_with(start), "{text}");
+        }
+        let (_, text) = shown(Problem::field("amount", "is missing"), "/api/v1/main/x").await;
+        assert!(text.contains(r#"{"message":"is missing","path":"amount"}"#), "{text}");
+    }
+}

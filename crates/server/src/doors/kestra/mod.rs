@@ -1,0 +1,19 @@
+//! `/api/v1`: Kestra's URLs and shapes over the same engine. Translation only: a tenant is a workspace, an execution
+//! is a run, a task run is a step.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`tenant`] | which workspace a path means, and whether the caller belongs to it |
+//! | [`error`] | refusals in Kestra's shape |
+//! | [`execution`] | a run as an execution |
+//! | [`executions`] | the calls under `/executions` |
+
+pub mod error;
+pub mod execution;
+pub mod executions;
+pub mod tenant;
+
+/// True for paths whose answers have Kestra's shapes.
+pub fn is_under(path: &str) -> bool {
+    path.strip_prefix("/api/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
