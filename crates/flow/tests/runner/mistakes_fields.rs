@@ -336,15 +336,16 @@ fn bad_timezone_and_trigger_type() {
       --> flow.yaml:13:11
        |
     13 |     type: io.kestra.plugin.core.trigger.Webhok
-       |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ expected one of: trigger.Webhook, trigger.Schedule, trigger.ScheduleOnDates
+       |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
        |
+       = note: expected one of: trigger.Webhook, trigger.Schedule, trigger.ScheduleOnDates
        = help: did you mean `trigger.Webhook`?
     "#);
 }
 
 #[test]
 fn webhook_mistakes() {
-    assert_snapshot!(shown(&with("triggers:\n  - id: w\n    type: trigger.Webhook\n    returnOutputs: true\n    responseCode: 201\n    signature: {scheme: stripe, header: X-Sig}\n")), @r#"
+    assert_snapshot!(shown(&with("triggers:\n  - id: w\n    type: trigger.Webhook\n    returnOutputs: true\n    logLevel: INFO\n    signature: {scheme: stripe, header: X-Sig}\n")), @r#"
     error[missing_field]: trigger.Webhook needs `key`
      --> flow.yaml:8:5
       |
@@ -356,12 +357,6 @@ fn webhook_mistakes() {
        |
     10 |     returnOutputs: true
        |     ^^^^^^^^^^^^^
-
-    error[conflict]: `responseCode` shapes the answer with the outputs: it needs `returnOutputs: true`
-      --> flow.yaml:11:5
-       |
-    11 |     responseCode: 201
-       |     ^^^^^^^^^^^^
 
     error[missing_field]: a signature needs a `secret`
       --> flow.yaml:12:17
@@ -564,5 +559,46 @@ fn a_flow_that_starts_itself() {
 
 #[test]
 fn condition_mistakes() {
-    assert_snapshot!(shown(&with("triggers:\n  - id: s\n    type: trigger.Schedule\n    cron: '@daily'\n    conditions:\n      - type: io.kestra.plugin.core.condition.Weekends\n      - type: condition.DayWeek\n        dayOfWeek: FRYDAY\n      - type: condition.TimeBetween\n        after: noon\n      - type: condition.PublicHoliday\n      - type: condition.ExecutionStatus\n        in: [SUCCESS]\n")), @"");
+    assert_snapshot!(shown(&with("triggers:\n  - id: s\n    type: trigger.Schedule\n    cron: '@daily'\n    conditions:\n      - type: io.kestra.plugin.core.condition.Weekends\n      - type: condition.DayWeek\n        dayOfWeek: FRYDAY\n      - type: condition.TimeBetween\n        after: noon\n      - type: condition.PublicHoliday\n      - type: condition.ExecutionStatus\n        in: [SUCCESS]\n  - id: w\n    type: trigger.Webhook\n    key: k\n    responseCode: 201\n")), @r#"
+    error[unknown_type]: no condition type `io.kestra.plugin.core.condition.Weekends`
+      --> flow.yaml:12:15
+       |
+    12 |       - type: io.kestra.plugin.core.condition.Weekends
+       |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: did you mean `condition.Weekend`?
+
+    error[bad_value]: `FRYDAY` is not a value of `dayOfWeek`
+      --> flow.yaml:14:20
+       |
+    14 |         dayOfWeek: FRYDAY
+       |                    ^^^^^^
+       |
+       = note: expected one of: MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY, SATURDAY, SUNDAY
+       = help: did you mean `FRIDAY`?
+
+    error[bad_value]: `noon` is not a value of `after`
+      --> flow.yaml:16:16
+       |
+    16 |         after: noon
+       |                ^^^^ expected a time such as 08:00:00+02:00
+
+    error[not_built]: the condition PublicHoliday is known in Kestra, and this build does not have it
+      --> flow.yaml:17:15
+       |
+    17 |       - type: condition.PublicHoliday
+       |               ^^^^^^^^^^^^^^^^^^^^^^^
+
+    warning[no_effect]: this looks at an upstream run, and here is none; it is left out
+      --> flow.yaml:18:9
+       |
+    18 |       - type: condition.ExecutionStatus
+       |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    error[conflict]: `responseCode` shapes the answer with the outputs: it needs `returnOutputs: true`
+      --> flow.yaml:23:5
+       |
+    23 |     responseCode: 201
+       |     ^^^^^^^^^^^^
+    "#);
 }
