@@ -22,6 +22,7 @@ pub mod ports;
 mod schedules;
 mod scope;
 pub mod secrets;
+mod sending;
 mod shell;
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -7,11 +7,11 @@ use crate::api::{Control, ControlError, RunChange};
 use crate::driver::{Driver, Happened, Out, Ticket};
 use crate::elsewhere;
 use crate::ports::{Aside, Performer};
+use crate::sending;
 use parking_lot::Mutex;
 use semel_core::run::{By, Status};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_store::{Note, RunCommit, Store, StoreError, Work, failpoint};
-use semel_tasks::Request;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,8 +35,6 @@ const ADOPT_MAX: u32 = 128;
 const MAIL_MAX: u32 = 256;
 /// How long a wish to hear of a run holds.
 pub const WATCHED_MS: i64 = 60_000;
-/// How soon a node without a lease looks whether it has one again.
-const LEASE_EVERY: Duration = Duration::from_millis(100);
 
 pub enum Message {
     Happened(Happened),
@@ -222,16 +220,15 @@ impl Shell {
                     let _ = sender.send(Message::Happened(happened));
                 }));
             }
-            Out::Perform { run, step, send, mut request } => {
+            Out::Perform { run, step, send, request } => {
                 let (performer, sender) = (self.performer.clone(), self.sender.clone());
                 let (store, aside) = (self.store.clone(), self.aside.clone());
                 let life = store.cluster().map(|cluster| cluster.epoch());
                 self.aside.run(Box::pin(async move {
                     failpoint::hit("effect.sending");
-                    if !may_send(&store, aside.as_ref(), life, &mut request).await {
-                        return; // whoever has the run now judges what became of it
-                    }
-                    let outcome = performer.perform(*request).await;
+                    let sent = sending::send(store.cluster(), aside.as_ref(), performer.as_ref(), life, *request).await;
+                    // Else whoever has the run now judges what became of it.
+                    let Some(outcome) = sent else { return };
                     failpoint::hit("effect.answered");
                     // The receiver is gone only when the process stops; the intent stays open then.
                     let _ = sender.send(Message::Happened(Happened::Performed { run, step, send, outcome }));
@@ -341,21 +338,6 @@ impl Shell {
         let next = self.store.next_timer().ok().flatten().unwrap_or(now.plus(POLL_MS));
         let gap = if self.store.cluster().is_some() { SHARED_TIMER_GAP_MS } else { TIMER_GAP_MS };
         self.next_timer = next.max(now.plus(gap)).min(now.plus(POLL_MS));
-    }
-}
-
-/// Waits until the node may send, and says until when. False once the life is over in which the intent was written.
-async fn may_send(store: &Arc<dyn Store>, aside: &dyn Aside, life: Option<u64>, request: &mut Request) -> bool {
-    loop {
-        let Some(cluster) = store.cluster() else { return true };
-        if life != Some(cluster.epoch()) {
-            return false;
-        }
-        if let Some(until) = cluster.send_before() {
-            request.send_before = Some(until);
-            return true;
-        }
-        aside.sleep(LEASE_EVERY).await;
     }
 }
 

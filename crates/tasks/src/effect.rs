@@ -31,6 +31,9 @@ pub struct Request {
     pub traceparent: Option<String>,
 }
 
+/// The code of a call that was not made because the node's lease was over: provably nothing has left.
+pub const LEASE_LAPSED: &str = "lease_lapsed";
+
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub enum Outcome {

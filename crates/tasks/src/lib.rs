@@ -23,7 +23,7 @@ pub mod schedule;
 pub mod signature;
 mod types;
 
-pub use effect::{Outcome, Performer, Request, effect_class, sends_idempotency_key, timeout_hint_ms};
+pub use effect::{LEASE_LAPSED, Outcome, Performer, Request, effect_class, sends_idempotency_key, timeout_hint_ms};
 pub use inline::{InlineOutcome, Level, LogLine, run_inline};
 pub use net::{NetConfig, NetError, PrivatePolicy};
 pub use op::{KvOp, plan_op};

@@ -23,6 +23,10 @@ pub fn parse_cron(text: &str, with_seconds: bool) -> Result<Cron, String> {
     if !text.starts_with('@') && fields != wanted {
         return Err(format!("it has {fields} fields, and {wanted} are needed"));
     }
+    // Read as a list of nothing, and then searched for through the centuries.
+    if let Some(field) = text.split_ascii_whitespace().find(|field| field.split(',').any(str::is_empty)) {
+        return Err(format!("`{field}` has a comma with nothing beside it"));
+    }
     let seconds = match (text.starts_with('@'), with_seconds) {
         // Nicknames such as @daily have no seconds to require.
         (true, _) => Seconds::Optional,
@@ -96,7 +100,18 @@ mod tests {
         }
         assert!(parse_cron("*/5 * * * * *", true).is_ok());
         assert!(parse_cron("@daily", true).is_ok());
-        for text in ["", "* * * *", "* * * * * *", "61 * * * *", "@never", "a b c d e", "é * * * *"] {
+        for text in [
+            "",
+            "* * * *",
+            "* * * * * *",
+            "61 * * * *",
+            "@never",
+            "a b c d e",
+            "é * * * *",
+            "* , * * *",
+            "1,,2 * * * *",
+            "5, * * * *",
+        ] {
             assert!(parse_cron(text, false).is_err(), "{text}");
         }
         for text in ["0 0 30 2 *", "0 0 31 4,6,9,11 *"] {

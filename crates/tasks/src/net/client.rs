@@ -11,6 +11,7 @@ use super::gate::{CALL, GateLayer, Passage, Shut};
 use super::guard::{Guard, GuardedResolver, Lookup, Refusal, SystemLookup};
 use super::slots::Slots;
 use super::{NetConfig, NetError};
+use crate::effect::LEASE_LAPSED;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 use std::error::Error as StdError;
@@ -218,7 +219,7 @@ fn refused(refusal: Refusal) -> CallError {
 }
 
 fn lapsed() -> CallError {
-    CallError::clean("lease_lapsed", Shut::LeaseLapsed.to_string(), true)
+    CallError::clean(LEASE_LAPSED, Shut::LeaseLapsed.to_string(), true)
 }
 
 fn unanswered(error: reqwest::Error, never_left: bool) -> CallError {

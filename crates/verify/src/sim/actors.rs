@@ -252,7 +252,10 @@ impl World {
                 self.broken("R2", text);
             }
             (Some((row, values, _)), _) if result.decision == Decision::Replay => {
-                shown = Some((row.generation, row.status, values.outputs.clone()));
+                // Between the decision and the answer a person may have had the run go on: its values are new ones then.
+                let decided = result.run.as_ref().unwrap_or(row);
+                let outputs = values.outputs.clone().filter(|_| decided.version == row.version);
+                shown = Some((decided.generation, decided.status, outputs));
             }
             _ => {}
         }
