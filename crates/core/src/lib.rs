@@ -11,11 +11,13 @@
 //! | [`ir`] | what does a compiled flow look like? |
 //! | [`fingerprint`] | are these two payloads the same? |
 //! | [`date`] | what day is it where it was written? |
+//! | [`files`] | what is the address of a file? |
 //! | [`limits`] | how much is too much? |
 
 pub mod admission;
 pub mod date;
 pub mod duration;
+pub mod files;
 pub mod fingerprint;
 pub mod ids;
 pub mod ir;

@@ -70,7 +70,7 @@ fn begin(
     if key.is_none() && policy.require_key {
         return Err(KeyError::Missing.into());
     }
-    let run = services.entropy.run_id(now);
+    let run = occurrence.run.unwrap_or_else(|| services.entropy.run_id(now));
     Ok(AdmitRequest {
         fingerprint: fingerprint(flow, occurrence),
         workspace: occurrence.workspace.clone(),
@@ -341,5 +341,17 @@ fn lane_for(
 fn fingerprint(flow: &LoadedFlow, occurrence: &Occurrence) -> Fingerprint {
     let none = Json::Null;
     let part = |name: &str| occurrence.trigger.payload(name).unwrap_or(&none);
-    Fingerprint::of(&[&json!(flow.flow_ref.to_string()), &occurrence.inputs, part("body"), part("parameters")])
+    let uploaded = occurrence.run.map(|run| without(&occurrence.inputs, &run.to_string()));
+    let inputs = uploaded.as_ref().unwrap_or(&occurrence.inputs);
+    Fingerprint::of(&[&json!(flow.flow_ref.to_string()), inputs, part("body"), part("parameters")])
+}
+
+/// The addresses of uploaded files name the run that was to be; another delivery of the same files names another.
+fn without(value: &Json, run: &str) -> Json {
+    match value {
+        Json::String(text) => Json::String(text.replace(run, "")),
+        Json::Array(items) => items.iter().map(|item| without(item, run)).collect(),
+        Json::Object(map) => map.iter().map(|(name, item)| (name.clone(), without(item, run))).collect(),
+        other => other.clone(),
+    }
 }

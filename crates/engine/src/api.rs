@@ -37,6 +37,8 @@ pub struct Occurrence {
     pub trigger_id: Option<String>,
     pub labels: Vec<(String, String)>,
     pub correlation_id: Option<String>,
+    /// The id that a new run gets, if files for its inputs were taken in under it.
+    pub run: Option<RunId>,
 }
 
 /// The `trigger` variable: `data`, `body`, `headers`, `parameters` …

@@ -13,7 +13,7 @@ use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey, Work};
 use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, EvalError, Template, Value, render, render_json};
 use semel_store::{OpKind, ParentRef};
-use semel_tasks::{InlineOutcome, KvOp, LogLine, effect_class, plan_op, run_inline, timeout_hint_ms};
+use semel_tasks::{InlineOutcome, KvOp, LogLine, effect_class, own_expressions, plan_op, run_inline, timeout_hint_ms};
 use serde_json::{Value as Json, json};
 
 /// How long the far side is assumed to remember a key.
@@ -175,7 +175,7 @@ impl Evaluator<'_> {
         config: &Json,
         found: &mut Found,
     ) -> Result<Evaluated, Failure> {
-        let config = self.json(config)?;
+        let config = self.rendered(task, config)?;
         match mode {
             LeafMode::Inline => Ok(self.inline(task, &config, found)),
             LeafMode::Op => {
@@ -189,6 +189,22 @@ impl Evaluator<'_> {
                 Ok(Evaluated::Op)
             }
             LeafMode::Effect => self.effect(key, task, &config),
+        }
+    }
+
+    /// The properties of a task, but for those that it evaluates itself.
+    fn rendered(&self, task: &Task, config: &Json) -> Result<Value, Failure> {
+        let own: Vec<&str> = own_expressions(&task.type_name).collect();
+        let Json::Object(fields) = config else { return self.json(config) };
+        if own.is_empty() {
+            return self.json(config);
+        }
+        let rest = fields.iter().filter(|(name, _)| !own.contains(&name.as_str()));
+        let rendered = self.json(&Json::Object(rest.map(|(name, value)| (name.clone(), value.clone())).collect()))?;
+        let kept = own.iter().filter_map(|name| Some(((*name).to_owned(), Value::from_json(fields.get(*name)?))));
+        match rendered {
+            Value::Map(map) => Ok(Value::map(map.iter().map(|(k, v)| (k.clone(), v.clone())).chain(kept).collect())),
+            other => Ok(other),
         }
     }
 
@@ -235,6 +251,10 @@ impl Evaluator<'_> {
     }
 
     fn effect(&self, _key: &StepKey, task: &Task, config: &Value) -> Result<Evaluated, Failure> {
+        if task.type_name == "storage.Write" && config.is_tainted() {
+            let text = "files keep plain values; they cannot hold a secret";
+            return Err(Failure::new("secret_not_allowed", text));
+        }
         let masked = config.to_masked_json();
         let class = task.effect.class.unwrap_or_else(|| effect_class(&task.type_name, &masked));
         let out_key = task.effect.key.as_ref().map(|template| self.plain_text(template, "effect.key")).transpose()?;
@@ -301,6 +321,7 @@ impl Evaluator<'_> {
             trigger_id: None,
             labels,
             correlation_id: Some(self.family.correlation_id.to_owned()),
+            run: None,
         };
         let explicit = occurrence.caller_key.is_some();
         let lineage = Lineage {

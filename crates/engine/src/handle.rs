@@ -5,6 +5,7 @@ use crate::api::*;
 use crate::away;
 use crate::conditions;
 use crate::driver::{Born, Driver, Happened};
+use crate::files::Upload;
 use crate::flows::{Flows, LoadedFlow};
 use crate::memory::{Memory, trigger_value};
 use crate::ports::{Aside, Clock, Entropy, Performer};
@@ -584,6 +585,16 @@ impl Engine {
             now.0,
             signature.tolerance_ms,
         )
+    }
+
+    /// The id of a run that is to be, for files that are taken in before it is admitted.
+    pub fn fresh_run(&self) -> RunId {
+        self.services.entropy.run_id(self.store().now())
+    }
+
+    /// Begins to take in a file for an input. Admit the run with [`Occurrence::run`] and the address as the input's value.
+    pub fn upload(&self, workspace: &WorkspaceId, flow: &FlowRef, run: RunId, input: &str, name: &str) -> Upload {
+        Upload::new(&self.services, workspace, flow, run, input, name, self.limits.file_bytes_max)
     }
 
     /// Bounded clean-up; called now and then.

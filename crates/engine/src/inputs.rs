@@ -3,9 +3,9 @@
 use crate::api::FieldError;
 use crate::masking::{Mask, Masker};
 use crate::scope::put_dotted;
-use semel_core::duration;
 use semel_core::ir::{InputDef, InputType};
 use semel_core::time::Millis;
+use semel_core::{duration, files};
 use semel_expr::{Budget, Scope, Value, render_json};
 use serde_json::Value as Json;
 
@@ -121,6 +121,11 @@ fn convert(def: &InputDef, value: &Json, scope: &dyn Scope) -> Result<Json, Stri
     }
     let plain = typed(def.input_type, def, value)?;
     check_bounds(def, &plain)?;
+    if def.input_type == InputType::File
+        && let Some(Ok(Value::Bool(false))) = scope.host("fileExists", &[Value::from_json(&plain)], &[])
+    {
+        return Err("there is no such file".to_owned());
+    }
     // Escapes anything in the caller's data that looks like one of our holes.
     Ok(Value::from_json(&plain).to_stored())
 }
@@ -139,6 +144,7 @@ fn typed(input_type: InputType, def: &InputDef, value: &Json) -> Result<Json, St
             Json::String(s) if s.eq_ignore_ascii_case("false") => Ok(Json::Bool(false)),
             _ => Err(wrong()),
         },
+        InputType::File => file(def, value),
         InputType::Email => match value.as_str() {
             Some(s) if is_email(s) => Ok(value.clone()),
             _ => Err("expected an e-mail address".to_owned()),
@@ -181,6 +187,19 @@ fn typed(input_type: InputType, def: &InputDef, value: &Json) -> Result<Json, St
             duration::parse_ms(text).map(|_| value.clone()).map_err(|e| e.to_string())
         }
     }
+}
+
+/// The address of a file that is stored already: a door takes uploads in before the inputs are checked.
+fn file(def: &InputDef, value: &Json) -> Result<Json, String> {
+    let uri = value.as_str().filter(|uri| files::parse(uri).is_some());
+    let uri = uri.ok_or("expected a file: upload it, or give the address of one that is stored (kestra:///…)")?;
+    let endings = &def.allowed_file_extensions;
+    let ending = files::extension(uri).unwrap_or_default();
+    let fits = |allowed: &String| allowed.trim_start_matches('.').eq_ignore_ascii_case(ending.trim_start_matches('.'));
+    if !endings.is_empty() && !endings.iter().any(fits) {
+        return Err(format!("its name must end with one of {}", endings.join(", ")));
+    }
+    Ok(value.clone())
 }
 
 fn parsed<T: std::str::FromStr>(value: &Json, message: &str) -> Result<Json, String> {

@@ -98,6 +98,7 @@ impl Engine {
             trigger_id: Some(row.trigger.clone()),
             labels: vec![],
             correlation_id: None,
+            run: None,
         }
     }
 

@@ -1,6 +1,8 @@
 //! What an expression can see.
 
 use crate::away;
+use crate::cipher;
+use crate::files::{self, Question};
 use crate::flows::LoadedFlow;
 use crate::memory::Memory;
 use crate::ports::Entropy;
@@ -218,8 +220,12 @@ impl Scope for ExprScope<'_> {
         self.services.entropy.random()
     }
 
-    fn host(&self, name: &str, args: &[Value], _named: &[(String, Value)]) -> Option<Result<Value, String>> {
+    fn host(&self, name: &str, args: &[Value], named: &[(String, Value)]) -> Option<Result<Value, String>> {
+        if let Some(question) = Question::of(name) {
+            return Some(files::answer(self.services, self.workspace, question, name, args, named));
+        }
         match name {
+            "encrypt" | "decrypt" => Some(cipher::answer(self.services, self.workspace, name, args, named)),
             "currentEachOutput" => Some(self.current_each_output(args)),
             "errorLogs" => Some(Ok(Value::list(self.memory.errors.clone()))),
             "yaml" => Some(match args {

@@ -29,7 +29,8 @@ const OWN: &[&str] = &[
 const SCOPED: &[&str] = &["currentEachOutput", "kv", "render", "renderOnce", "secret"];
 
 /// Functions that the engine answers through [`crate::Scope::host`].
-const HOSTED: &[&str] = &["errorLogs", "yaml"];
+const HOSTED: &[&str] =
+    &["decrypt", "encrypt", "errorLogs", "fileEmpty", "fileExists", "fileSize", "isFileEmpty", "read", "yaml"];
 
 /// Whether this build provides the function; the other known names belong to hosts that do.
 pub fn is_built_function(name: &str) -> bool {

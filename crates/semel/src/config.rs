@@ -49,6 +49,8 @@ pub struct Config {
     pub retention_decisions_ms: i64,
     /// Ended runs older than this go; kept for ever if absent.
     pub retention_history_ms: Option<i64>,
+    /// Where scripts run; absent while they are turned off.
+    pub scripts: Option<PathBuf>,
 }
 
 /// Where the key that seals secrets comes from.
@@ -134,6 +136,7 @@ fn settle(file: File) -> Result<Config, Failure> {
         (None, Some(command)) => SecretKey::Command(command),
         (None, None) => SecretKey::Made(data_dir.join("secret.key")),
     };
+    let scripts_dir = file.scripts.directory.unwrap_or_else(|| data_dir.join("scripts"));
     let decisions = file.retention.decisions.as_deref().unwrap_or(DEFAULT_DECISIONS);
     let history = file.retention.history.as_deref().filter(|text| *text != "forever");
     Ok(Config {
@@ -150,6 +153,7 @@ fn settle(file: File) -> Result<Config, Failure> {
         trigger_scope_workspace: file.trigger.scope == TriggerScope::Workspace,
         retention_decisions_ms: duration("retention.decisions", decisions)?,
         retention_history_ms: history.map(|text| duration("retention.history", text)).transpose()?,
+        scripts: file.scripts.enabled.then_some(scripts_dir),
     })
 }
 

@@ -17,6 +17,8 @@ use crate::failure::Failure;
 use crate::output::{Reply, Shell, say};
 use crate::signals::Stop;
 use semel_core::WorkspaceId;
+use semel_engine::files::StoreFiles;
+use semel_engine::items::ItemExpressions;
 use semel_engine::secrets::MasterKey;
 use semel_engine::system::{RealPerformer, SystemClock, SystemEntropy};
 use semel_engine::{Engine, Parts};
@@ -24,7 +26,7 @@ use semel_server::{AppState, ServerConfig, TriggerScope};
 use semel_store::{Store, StoreError, SweepRules, Work, WorkspaceRow};
 use semel_store_postgres::PostgresStore;
 use semel_store_sqlite::{OpenError, SqliteStore};
-use semel_tasks::{NetConfig, PrivatePolicy};
+use semel_tasks::{Equipment, NetConfig, PrivatePolicy, ScriptConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -158,11 +160,20 @@ fn start_engine(store: Arc<dyn Store>, config: &Config, address: SocketAddr) -> 
         calls_max: limits.http_calls_max,
         calls_per_host_max: limits.http_calls_per_host_max,
     };
-    let performer = semel_tasks::Performer::new(net).map_err(|error| Failure::config(format!("outbound: {error}")))?;
+    let entropy = Arc::new(SystemEntropy);
+    let files = StoreFiles { store: store.clone(), entropy: entropy.clone(), bytes_max: limits.file_bytes_max };
+    let equipment = Equipment {
+        files: Arc::new(files),
+        items: Arc::new(ItemExpressions { store: store.clone(), entropy: entropy.clone() }),
+        scripts: config.scripts.clone().map(|directory| ScriptConfig { directory }),
+        limits: limits.clone(),
+    };
+    let performer = semel_tasks::Performer::equipped(net, equipment)
+        .map_err(|error| Failure::config(format!("outbound: {error}")))?;
     Ok(Engine::start(Parts {
         store,
         clock: Arc::new(SystemClock),
-        entropy: Arc::new(SystemEntropy),
+        entropy,
         performer: Arc::new(RealPerformer(performer)),
         catalog: &semel_tasks::REGISTRY,
         limits: limits.clone(),

@@ -5,14 +5,20 @@
 //! happen, what was answered, and what may have happened unseen.
 
 use crate::TaskError;
+use crate::files::{Desk, Expressions, Files, Home};
+use crate::inline::{Level, LogLine};
 use crate::net::{CallError, Lookup, Net, NetConfig, NetError};
 use crate::registry::{self, REGISTRY, Work};
+use crate::script::{ScriptConfig, Scripts};
 use semel_core::ir::{Catalog, EffectClass};
+use semel_core::limits::Limits;
 use serde_json::Value as Json;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// One attempt at an effect, as the durable intent describes it.
 #[derive(Clone)]
@@ -29,6 +35,46 @@ pub struct Request {
     /// No byte may leave at or after this instant.
     pub send_before: Option<Instant>,
     pub traceparent: Option<String>,
+    /// Where the files of the step are.
+    pub home: Home,
+    /// What the step has to say while it is performed.
+    pub log: Log,
+    pub stop: Stop,
+}
+
+/// Tells whoever performs a step that its run is being cancelled. Only scripts listen: a request that has left cannot be
+/// called back.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<(AtomicBool, Notify)>);
+
+impl Stop {
+    pub fn ask(&self) {
+        self.0.0.store(true, Ordering::SeqCst);
+        self.0.1.notify_one();
+    }
+
+    /// Ends when it is asked for.
+    pub async fn asked(&self) {
+        while !self.0.0.load(Ordering::SeqCst) {
+            self.0.1.notified().await;
+        }
+    }
+}
+
+/// Lines of a step's log, gathered while it is performed. Clones share them.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<LogLine>>>);
+
+impl Log {
+    pub fn say(&self, level: Level, message: impl Into<String>) {
+        // A line of a thread that has panicked is worth no less.
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push(LogLine { level, message: message.into() });
+    }
+
+    pub fn take(&self) -> Vec<LogLine> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// The code of a call that was not made because the node's lease was over: provably nothing has left.
@@ -72,6 +118,44 @@ impl From<CallError> for Outcome {
     }
 }
 
+/// What performers work with.
+pub(crate) struct Tools {
+    pub net: Net,
+    files: Option<Arc<dyn Files>>,
+    items: Option<Arc<dyn Expressions>>,
+    pub scripts: Option<Arc<Scripts>>,
+    pub limits: Limits,
+}
+
+impl Tools {
+    pub fn desk(&self, request: &Request) -> Result<Desk, TaskError> {
+        let files = self.files.clone();
+        let files = files.ok_or(TaskError { code: "file_store", message: "no files can be kept here".to_owned() })?;
+        let until = Instant::now().checked_add(Duration::from_millis(request.timeout_ms));
+        Ok(Desk { files, items: self.items.clone(), home: request.home.clone(), until })
+    }
+}
+
+/// The work of a task on files alone: it waits for the store, on a thread that may.
+pub(crate) type FileWork = fn(&Desk, &Request, &Limits) -> Result<Json, TaskError>;
+
+pub(crate) fn blocking(tools: &Tools, request: Request, work: FileWork) -> Performing<'_> {
+    Box::pin(async move {
+        let desk = match tools.desk(&request) {
+            Ok(desk) => desk,
+            Err(error) => return error.into(),
+        };
+        let (limits, time) = (tools.limits.clone(), Duration::from_millis(request.timeout_ms));
+        let working = tokio::task::spawn_blocking(move || work(&desk, &request, &limits));
+        match tokio::time::timeout(time, working).await {
+            Ok(Ok(Ok(output))) => Outcome::Done { output },
+            Ok(Ok(Err(error))) => error.into(),
+            Ok(Err(panicked)) => TaskError { code: "internal", message: panicked.to_string() }.into(),
+            Err(_) => TaskError { code: "timeout", message: format!("not done within {} ms", time.as_millis()) }.into(),
+        }
+    })
+}
+
 pub(crate) type Performing<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
 /// What an effect type brings to the registry.
@@ -79,7 +163,15 @@ pub(crate) struct EffectWork {
     pub class: fn(&Json) -> EffectClass,
     pub sends_key: fn(&Json) -> bool,
     pub timeout_ms: fn(&Json) -> Option<u64>,
-    pub perform: for<'a> fn(&'a Net, Request) -> Performing<'a>,
+    pub perform: for<'a> fn(&'a Tools, Request) -> Performing<'a>,
+}
+
+/// The work of a type that only computes: repeated without a thought, no key, no time of its own.
+pub(crate) const fn pure() -> EffectWork {
+    fn nothing(_: &Tools, request: Request) -> Performing<'_> {
+        Box::pin(async move { TaskError::unknown_type(&request.type_name).into() })
+    }
+    EffectWork { class: |_| EffectClass::Pure, sends_key: |_| false, timeout_ms: |_| None, perform: nothing }
 }
 
 /// The class of a step whose author declared none. An unknown type is naked: the safest guess.
@@ -109,25 +201,47 @@ pub fn timeout_hint_ms(type_name: &str, config: &Json) -> Option<u64> {
     }
 }
 
+/// What a performer works with besides the network.
+pub struct Equipment {
+    pub files: Arc<dyn Files>,
+    pub items: Arc<dyn Expressions>,
+    /// `None`: scripts are turned off.
+    pub scripts: Option<ScriptConfig>,
+    pub limits: Limits,
+}
+
 /// Performs effects. Clones share connections and limits.
 #[derive(Clone)]
 pub struct Performer {
-    net: Arc<Net>,
+    tools: Arc<Tools>,
 }
 
 impl Performer {
     pub fn new(config: NetConfig) -> Result<Performer, NetError> {
-        Ok(Performer { net: Arc::new(Net::new(&config)?) })
+        Ok(Performer::with(Net::new(&config)?))
     }
 
     /// With another source of addresses than the operating system.
     pub fn with_lookup(config: NetConfig, lookup: Arc<dyn Lookup>) -> Result<Performer, NetError> {
-        Ok(Performer { net: Arc::new(Net::with_lookup(&config, lookup)?) })
+        Ok(Performer::with(Net::with_lookup(&config, lookup)?))
+    }
+
+    fn with(net: Net) -> Performer {
+        Performer { tools: Arc::new(Tools { net, files: None, items: None, scripts: None, limits: Limits::default() }) }
+    }
+
+    /// One that also keeps files, and runs scripts if it is told where.
+    pub fn equipped(config: NetConfig, equipment: Equipment) -> Result<Performer, NetError> {
+        let Equipment { files, items, scripts, limits } = equipment;
+        let scripts = scripts.map(|config| Arc::new(Scripts::new(config, limits.scripts_max)));
+        let (files, items) = (Some(files), Some(items));
+        let tools = Tools { net: Net::new(&config)?, files, items, scripts, limits };
+        Ok(Performer { tools: Arc::new(tools) })
     }
 
     pub async fn perform(&self, request: Request) -> Outcome {
         match registry::work(&request.type_name) {
-            Some(Work::Effect(work)) => (work.perform)(&self.net, request).await,
+            Some(Work::Effect(work)) => (work.perform)(&self.tools, request).await,
             Some(Work::Inline(_) | Work::Op(_)) | None => TaskError::unknown_type(&request.type_name).into(),
         }
     }

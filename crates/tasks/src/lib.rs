@@ -7,6 +7,8 @@
 //! | [`inline`] | tasks computed in the engine, without leaving it |
 //! | [`op`] | tasks that read or write Semel's own rows inside the commit |
 //! | [`effect`] | tasks that leave the process, and how their outcome is classified |
+//! | [`files`] | files of runs, as tasks read and write them |
+//! | [`script`] | processes: where they run, what they say, how they end |
 //! | [`net`] | the only HTTP client of the workspace's flows: checked addresses, one request per call |
 //! | [`signature`] | who sent this webhook? |
 //! | [`schedule`] | when does this cron fire next? |
@@ -15,19 +17,25 @@
 
 mod config;
 pub mod effect;
+pub mod files;
 pub mod inline;
 pub mod net;
 pub mod op;
 pub mod registry;
 pub mod schedule;
+pub mod script;
 pub mod signature;
 mod types;
 
-pub use effect::{LEASE_LAPSED, Outcome, Performer, Request, effect_class, sends_idempotency_key, timeout_hint_ms};
+pub use effect::{LEASE_LAPSED, 
+    Equipment, Log, Outcome, Performer, Request, Stop, effect_class, sends_idempotency_key, timeout_hint_ms,
+};
+pub use files::{CHUNK_BYTES, Expressions, FileAt, FileError, Files, Home, LogEntry};
 pub use inline::{InlineOutcome, Level, LogLine, run_inline};
 pub use net::{NetConfig, NetError, PrivatePolicy};
 pub use op::{KvOp, plan_op};
-pub use registry::{REGISTRY, Registry};
+pub use registry::{REGISTRY, Registry, own_expressions};
+pub use script::ScriptConfig;
 
 /// A step whose rendered properties make no sense. Nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

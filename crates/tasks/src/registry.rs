@@ -4,7 +4,7 @@ use crate::effect::EffectWork;
 use crate::inline::InlineOutcome;
 use crate::op::KvOp;
 use crate::{TaskError, types};
-use semel_core::ir::{Catalog, TaskSpec};
+use semel_core::ir::{Catalog, FieldKind, TaskSpec};
 use serde_json::Value as Json;
 
 /// How a type does its work; the variant agrees with the spec's `LeafMode`.
@@ -23,11 +23,26 @@ macro_rules! task_types {
 
 task_types! {
     log_log,
+    log_fetch,
     debug_return,
     execution_fail,
     execution_labels,
     output_values,
     http_request,
+    http_download,
+    storage_write,
+    storage_concat,
+    storage_split,
+    storage_delete,
+    storage_size,
+    storage_reverse,
+    storage_filter_items,
+    storage_deduplicate_items,
+    storage_local_files,
+    process_commands,
+    process_script,
+    process_python,
+    process_node,
     kv_set,
     kv_get,
     kv_delete,
@@ -43,6 +58,12 @@ impl Catalog for Registry {
     fn specs(&self) -> &[TaskSpec] {
         SPECS
     }
+}
+
+/// The fields of a type that are not rendered before the task has them: it evaluates them itself.
+pub fn own_expressions(type_name: &str) -> impl Iterator<Item = &'static str> {
+    let fields = REGISTRY.find(type_name).map_or(&[][..], |spec| spec.fields);
+    fields.iter().filter(|field| field.kind == FieldKind::Expression).map(|field| field.name)
 }
 
 /// The work of a type, by its short name or any spelling the catalog accepts.

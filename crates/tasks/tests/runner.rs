@@ -1,11 +1,14 @@
 //! One binary for all integration tests of the crate: linking is most of the build.
 
 mod suite {
+    pub mod files;
     pub mod http;
     pub mod http_answers;
     pub mod inline;
     pub mod kv;
     pub mod schedule;
+    pub mod scripts;
     pub mod server;
+    pub mod shelf;
     pub mod signature;
 }

@@ -50,6 +50,8 @@ pub enum FieldKind {
     Object(&'static [FieldSpec]),
     /// A map of any keys to text.
     TextMap,
+    /// A template that the task itself evaluates, for each item with the item's fields as variables.
+    Expression,
     /// Anything.
     Any,
 }

@@ -11,7 +11,7 @@ use semel_core::run::{
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
-use semel_tasks::LogLine;
+use semel_tasks::{Log, LogLine, Stop};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -73,6 +73,14 @@ pub struct Pending {
     pub inputs: Vec<Queued>,
 }
 
+/// A request whose answer has not come.
+pub struct InTheAir {
+    /// The secrets it carries.
+    pub masks: Vec<Mask>,
+    pub log: Log,
+    pub stop: Stop,
+}
+
 pub struct Active {
     pub run: RunId,
     pub workspace: WorkspaceId,
@@ -95,8 +103,8 @@ pub struct Active {
     pub committed: Pending,
     /// With its number.
     pub committing: Option<(u64, RunCommit)>,
-    /// Requests in the air, with the secrets they carry.
-    pub performing: BTreeMap<(StepKey, u32), Vec<Mask>>,
+    /// Requests in the air.
+    pub performing: BTreeMap<(StepKey, u32), InTheAir>,
     pub ops_ready: BTreeMap<StepKey, OpKind>,
     /// Lines of steps that were evaluated and whose result is not recorded yet.
     pub logs_ready: BTreeMap<StepKey, Vec<LogLine>>,

@@ -23,8 +23,8 @@ use crate::away;
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::scope::{ExprScope, RunScope, Services};
-use active::{Active, Loaded, Origin, Queued};
-use outcome::translate;
+use active::{Active, InTheAir, Loaded, Origin, Queued};
+use outcome::{masked, translate};
 use semel_core::limits::Limits;
 use semel_core::planted;
 use semel_core::run::{Action, By, EndStatus, Event, Input, Payload, StepKey, VerdictKind, decide};
@@ -406,9 +406,10 @@ impl Driver {
     fn performed(&mut self, run: RunId, step: StepKey, send: u32, outcome: Outcome, now: Millis) {
         let Some(active) = self.runs.get_mut(&run) else { return };
         // The answer to a request of a life that is over: what became of it was judged when the run was taken over.
-        let Some(masks) = active.performing.remove(&(step.clone(), send)) else { return };
+        let Some(InTheAir { masks, log, .. }) = active.performing.remove(&(step.clone(), send)) else { return };
         let seal = |text: &str| self.services.secrets.seal(&active.workspace, text).ok();
         let outcome = translate(outcome, &masks, &seal);
+        active.logs_ready.insert(step.clone(), masked(log.take(), &masks, &seal));
         active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
         self.advance(run, now);
     }
@@ -462,7 +463,9 @@ impl Driver {
         let was_restored = active.state.restored;
         let input = queued.input.clone();
         let logs = match &input {
-            Input::Evaluated { step, .. } => active.logs_ready.remove(step).map(|lines| (step.clone(), lines)),
+            Input::Evaluated { step, .. } | Input::Performed { step, .. } => {
+                active.logs_ready.remove(step).map(|lines| (step.clone(), lines))
+            }
             _ => None,
         };
         match decide(&active.flow.index, &mut active.state, input, now, &self.limits) {

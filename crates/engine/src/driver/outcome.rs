@@ -3,7 +3,7 @@
 use crate::masking::{Mask, Masker};
 use semel_core::run::{Failure, Payload, Performed};
 use semel_expr::Value;
-use semel_tasks::Outcome;
+use semel_tasks::{LogLine, Outcome};
 
 /// An outcome for the machine, with every secret the request carried masked out again.
 pub(super) fn translate(outcome: Outcome, masks: &[Mask], seal: &dyn Fn(&str) -> Option<String>) -> Performed {
@@ -21,4 +21,13 @@ pub(super) fn translate(outcome: Outcome, masks: &[Mask], seal: &dyn Fn(&str) ->
         Outcome::FailedClean { code, message, .. } => Performed::FailedClean { failure: failure(code, message) },
         Outcome::Lost { code, message } => Performed::Lost { failure: failure(code, message) },
     }
+}
+
+/// What a step said while it was performed, without the secrets it was given.
+pub(super) fn masked(lines: Vec<LogLine>, masks: &[Mask], seal: &dyn Fn(&str) -> Option<String>) -> Vec<LogLine> {
+    if masks.is_empty() || lines.is_empty() {
+        return lines;
+    }
+    let masker = Masker::new(masks, seal);
+    lines.into_iter().map(|line| LogLine { message: masker.masked(&line.message), ..line }).collect()
 }

@@ -1,16 +1,17 @@
 //! What the answer to a commit leads to.
 
-use super::active::{Active, Loaded, Queued};
+use super::active::{Active, InTheAir, Loaded, Queued};
 use super::{Driver, Out};
 use crate::api::{ControlError, RunChange};
 use crate::away;
 use crate::masking::Mask;
+use semel_core::files;
 use semel_core::planted;
 use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
 use semel_store::{AdmitResult, CommitResult, Done, Refusal, RunCommit, Settle, StoreError};
-use semel_tasks::Request;
+use semel_tasks::{Home, Log, Request, Stop};
 use serde_json::Value as Json;
 use std::cell::RefCell;
 
@@ -144,6 +145,9 @@ impl Driver {
         for (step, send) in pending.performs {
             self.perform(active, step, send, now);
         }
+        if active.state.cancelling {
+            active.performing.values().for_each(|air| air.stop.ask());
+        }
         if commit.settle != Settle::Unchanged || !commit.events.is_empty() {
             self.out.push(Out::Changed(RunChange {
                 run: active.run,
@@ -201,6 +205,7 @@ impl Driver {
             }
             Ok(Ok(config)) => {
                 let sends_key = semel_tasks::sends_idempotency_key(&task.type_name, &config);
+                let (log, stop) = (Log::default(), Stop::default());
                 let request = Request {
                     step_id: row.step_id.hex(),
                     type_name: task.type_name.clone(),
@@ -209,10 +214,27 @@ impl Driver {
                     idempotency_key: sends_key.then(|| row.out_key.clone()),
                     send_before: None,
                     traceparent: active.traceparent(),
+                    home: home_of(active, &step, &row.step_id.hex()),
+                    log: log.clone(),
+                    stop: stop.clone(),
                 };
-                active.performing.insert((step.clone(), send), masks.into_inner());
+                let air = InTheAir { masks: masks.into_inner(), log, stop };
+                active.performing.insert((step.clone(), send), air);
                 self.out.push(Out::Perform { run: active.run, step, send, request: Box::new(request) });
             }
         }
     }
+}
+
+/// Where the files of a step are. A step keeps its id over all attempts, and so the place.
+fn home_of(active: &Active, step: &StepKey, step_id: &str) -> Home {
+    let home = files::home(&active.flow.flow_ref, active.run);
+    let place = |task: &str, id: &str| format!("{home}/tasks/{task}/{id}");
+    let is_directory = |key: &StepKey| {
+        let task = active.flow.index.task(key.task_id());
+        key.iteration_number().is_none() && task.is_some_and(|task| task.type_name == "flow.WorkingDirectory")
+    };
+    let around = std::iter::successors(step.parent(), StepKey::parent).find(is_directory);
+    let shared = around.map(|key| place(key.task_id(), &active.state.step_id(&key).hex()));
+    Home { workspace: active.workspace.clone(), run: Some(active.run), path: place(step.task_id(), step_id), shared }
 }

@@ -70,6 +70,7 @@ impl House {
             trigger_id: None,
             labels: vec![],
             correlation_id: None,
+            run: None,
         }
     }
 
@@ -155,4 +156,64 @@ async fn a_twin_is_checked_by_the_flow_as_it_is_now() {
     let twin = house.engine.admit(event(json!({"amount": 1}))).await.unwrap();
     assert_eq!(twin.decision, Decision::Replay, "this door does not compare payloads");
     assert_eq!(house.runs().len(), 1);
+}
+
+const TAKES_A_FILE: &str = "{id: f, namespace: n, inputs: [{id: doc, type: FILE, allowedFileExtensions: [txt]}], \
+    tasks: [{id: say, type: log.Log, message: '{{ read(inputs.doc) }}'}]}";
+
+impl House {
+    /// A file that a door has taken in, for a run that is to be.
+    async fn uploaded(&self, name: &str, parts: &[&[u8]]) -> (RunId, String) {
+        let (flow, run) = (semel_core::FlowRef::new("n", "f"), self.engine.fresh_run());
+        let mut upload = self.engine.upload(&self.workspace, &flow, run, "doc", name);
+        for part in parts {
+            upload.write(part).await.unwrap();
+        }
+        (run, upload.finish().await.unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_was_taken_in_is_an_input() {
+    let house = House::new(Limits::default());
+    house.push(TAKES_A_FILE).await;
+    let (run, uri) = house.uploaded("letter.txt", &[b"dear ", b"reader"]).await;
+    assert!(uri.starts_with(&format!("kestra:///n/f/executions/{run}/inputs/doc/")) && uri.ends_with("/letter.txt"));
+    let event = Occurrence { inputs: json!({"doc": uri}), run: Some(run), ..house.event("f") };
+    assert_eq!(house.engine.admit(event).await.unwrap().run.unwrap().id, run);
+    house.until("it has ended", |runs| runs.iter().all(|row| row.status == Status::Completed)).await;
+    assert_eq!(house.engine.store().logs(&house.workspace, run, 0, 9).unwrap()[0].message, "dear reader");
+    let (run, other) = house.uploaded("letter.csv", &[b"x"]).await;
+    for wrong in [other.as_str(), "letter.txt", &uri.replace("letter", "other")] {
+        let event = Occurrence { inputs: json!({"doc": wrong}), run: Some(run), ..house.event("f") };
+        assert!(matches!(house.engine.admit(event).await, Err(AdmitError::Inputs(_))), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn two_deliveries_of_one_file_are_one_payload() {
+    let house = House::new(Limits::default());
+    house.push(TAKES_A_FILE).await;
+    let deliver = async |bytes: &[u8]| {
+        let (run, uri) = house.uploaded("letter.txt", &[bytes]).await;
+        let keyed = Occurrence { caller_key: Some("k".into()), door_preset: PresetName::Semel, ..house.event("f") };
+        house.engine.admit(Occurrence { inputs: json!({"doc": uri}), run: Some(run), ..keyed }).await.unwrap()
+    };
+    let first = deliver(b"same").await;
+    let twin = deliver(b"same").await;
+    assert!(twin.same_payload && !twin.created);
+    assert_eq!(twin.run.unwrap().id, first.run.unwrap().id);
+    assert!(!deliver(b"other").await.same_payload);
+}
+
+#[tokio::test]
+async fn an_upload_is_neither_empty_nor_too_large() {
+    let house = House::new(Limits { file_bytes_max: 300_000, ..Limits::default() });
+    let flow = semel_core::FlowRef::new("n", "f");
+    let upload = || house.engine.upload(&house.workspace, &flow, house.engine.fresh_run(), "doc", "a");
+    assert!(upload().finish().await.is_err());
+    let mut most = upload();
+    most.write(&[b'x'; 300_000]).await.unwrap();
+    assert!(most.finish().await.is_ok());
+    assert!(upload().write(&[b'x'; 300_001]).await.is_err());
 }

@@ -158,6 +158,7 @@ impl World {
             trigger_id: None,
             labels: vec![],
             correlation_id: None,
+            run: None,
         }
     }
 

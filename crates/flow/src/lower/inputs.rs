@@ -14,8 +14,7 @@ use serde_json::Value as Json;
 use std::ops::Range;
 
 const COMMON: &[&str] = &["id", "type", "required", "defaults", "displayName", "description"];
-const NOT_BUILT: &[&str] =
-    &["prefill", "dependsOn", "expression", "autoSelectFirst", "allowedFileExtensions", "accept", "options", "fields"];
+const NOT_BUILT: &[&str] = &["prefill", "dependsOn", "expression", "autoSelectFirst", "accept", "options", "fields"];
 const OUTPUT: Names = Names {
     what: "an output",
     allowed: &[&["id", "type", "value", "displayName", "description"]],
@@ -39,9 +38,10 @@ const TYPES: &[&str] = &[
     "SECRET",
     "ARRAY",
     "EMAIL",
+    "FILE",
 ];
 /// Old names, and types of Kestra that this build does not have.
-const OTHER_TYPES: &[&str] = &["ENUM", "BOOLEAN", "FILE", "FORM"];
+const OTHER_TYPES: &[&str] = &["ENUM", "BOOLEAN", "FORM"];
 
 /// Longest pattern that is compiled; the regex engine itself bounds the size of what comes out.
 const REGEX_CHARS_MAX: usize = 1_000;
@@ -55,6 +55,7 @@ fn own_fields(input_type: InputType) -> &'static [&'static str] {
         InputType::Multiselect => &["values", "allowCustomValue", "itemType"],
         InputType::Datetime | InputType::Date | InputType::Time => &["after", "before"],
         InputType::Array => &["itemType"],
+        InputType::File => &["allowedFileExtensions"],
         InputType::Bool | InputType::Json | InputType::Yaml | InputType::Uri | InputType::Email => &[],
     }
 }
@@ -114,6 +115,7 @@ impl<'a> Context<'a> {
             item_type: fields.get("itemType").and_then(|node| self.input_type(node, "itemType")),
             after: self.date_bound(&fields, "after", input_type),
             before: self.date_bound(&fields, "before", input_type),
+            allowed_file_extensions: self.file_endings(&fields),
         };
         if input_type == InputType::Array {
             self.required(&fields, &what, "itemType");
@@ -131,13 +133,19 @@ impl<'a> Context<'a> {
         Some(input)
     }
 
+    fn file_endings(&mut self, fields: &Fields<'a>) -> Vec<String> {
+        let name = "allowedFileExtensions";
+        let Some(items) = fields.get(name).and_then(|node| self.list(node, name)) else { return Vec::new() };
+        items.iter().filter_map(|item| self.text(item, name).map(str::to_owned)).collect()
+    }
+
     fn input_type(&mut self, node: &'a Node, name: &str) -> Option<InputType> {
         let text = self.literal(node, name)?;
         let other = OTHER_TYPES.iter().find(|word| word.eq_ignore_ascii_case(text)).copied();
         match other.or_else(|| self.word(node, name, TYPES))? {
             "ENUM" => Some(InputType::Select),
             "BOOLEAN" => Some(InputType::Bool),
-            kind @ ("FILE" | "FORM") => {
+            kind @ "FORM" => {
                 let message = format!("inputs of type {kind} are known in Kestra, and this build does not have them");
                 self.error(codes::NOT_BUILT, &node.at, message);
                 None
@@ -299,6 +307,7 @@ fn fits(value: &Json, input: &InputDef) -> Result<(), String> {
         InputType::Uri => need(text.is_some_and(|text| text.contains(':')), "a URI such as https://example.org/x"),
         InputType::Email => need(text.is_some_and(is_email), "an e-mail address"),
         InputType::Array => need(value.is_array() || json_list(text), "a list"),
+        InputType::File => need(text.is_some_and(semel_core::files::is_address), "the address of a file, kestra:///…"),
     }
 }
 

@@ -41,6 +41,7 @@ impl<'a> Context<'a> {
                 }
                 None => self.template(node, name).map(Json::String),
             },
+            FieldKind::Expression => self.item_expression(node, name).map(Json::String),
             FieldKind::Any => Some(self.tree(node)),
             FieldKind::TextMap => self.text_map(node, name),
             FieldKind::Object(specs) => {
@@ -69,6 +70,16 @@ impl<'a> Context<'a> {
             }
             FieldKind::Choice(words) => self.chosen(node, name, words).map(Json::from),
         }
+    }
+
+    /// Its variables are known only when it is evaluated; that it can be read is known now.
+    fn item_expression(&mut self, node: &'a Node, name: &str) -> Option<String> {
+        let text = self.text(node, name)?;
+        if let Err(error) = crate::templates::parse(text) {
+            self.error(codes::BAD_TEMPLATE, &node.at, error.message);
+            return None;
+        }
+        Some(text.to_owned())
     }
 
     fn chosen(&mut self, node: &'a Node, name: &str, words: &[&'static str]) -> Option<&'static str> {

@@ -499,7 +499,7 @@ fn idempotency_mistakes() {
 
 #[test]
 fn input_mistakes() {
-    assert_snapshot!(shown(&with("inputs:\n  - id: n\n    type: INT\n    max: 5\n    defaults: 7\n  - id: n\n    type: STRNG\n  - id: s\n    type: SELECT\n    values: [a, b]\n    defaults: c\n  - id: f\n    type: FILE\n  - id: v\n    type: STRING\n    validator: \"(?=x)\"\n")), @r#"
+    assert_snapshot!(shown(&with("inputs:\n  - id: n\n    type: INT\n    max: 5\n    defaults: 7\n  - id: n\n    type: STRNG\n  - id: s\n    type: SELECT\n    values: [a, b]\n    defaults: c\n  - id: f\n    type: FORM\n  - id: v\n    type: STRING\n    validator: \"(?=x)\"\n")), @r#"
     error[bad_default]: the default of `n` does not fit its type INT: it is above `max`
       --> flow.yaml:11:15
        |
@@ -512,7 +512,7 @@ fn input_mistakes() {
     13 |     type: STRNG
        |           ^^^^^
        |
-       = note: expected one of: STRING, INT, FLOAT, BOOL, SELECT, MULTISELECT, DATETIME, DATE, TIME, DURATION, JSON, YAML, URI, SECRET, ARRAY, EMAIL
+       = note: expected one of: STRING, INT, FLOAT, BOOL, SELECT, MULTISELECT, DATETIME, DATE, TIME, DURATION, JSON, YAML, URI, SECRET, ARRAY, EMAIL, FILE
        = help: did you mean `STRING`?
 
     error[bad_default]: the default of `s` does not fit its type SELECT: it must be one of: a, b
@@ -521,10 +521,10 @@ fn input_mistakes() {
     17 |     defaults: c
        |               ^
 
-    error[not_built]: inputs of type FILE are known in Kestra, and this build does not have them
+    error[not_built]: inputs of type FORM are known in Kestra, and this build does not have them
       --> flow.yaml:19:11
        |
-    19 |     type: FILE
+    19 |     type: FORM
        |           ^^^^
 
     error[bad_regex]: this pattern cannot be used: look-around, including look-ahead and look-behind, is not supported
@@ -601,4 +601,13 @@ fn condition_mistakes() {
     23 |     responseCode: 201
        |     ^^^^^^^^^^^^
     "#);
+}
+
+#[test]
+fn an_expression_for_each_item_has_variables_of_its_own() {
+    let task = |condition: &str| {
+        tasks(&format!("  - id: a\n    type: storage.FilterItems\n    from: x\n    filterCondition: \"{condition}\"\n"))
+    };
+    assert!(codes(&task("{{ price > 3 }}")).is_empty());
+    assert_eq!(codes(&task("{{ price > }}")), ["bad_template 7:22"]);
 }

@@ -23,6 +23,10 @@ pub fn apply(file: &mut File, variable: impl Fn(&str) -> Option<String>) -> Resu
     if let Some(value) = get("SEMEL_DEV") {
         file.dev = flag("SEMEL_DEV", &value)?;
     }
+    path("SEMEL_SCRIPTS_DIRECTORY", &mut file.scripts.directory);
+    if let Some(value) = get("SEMEL_SCRIPTS_ENABLED") {
+        file.scripts.enabled = flag("SEMEL_SCRIPTS_ENABLED", &value)?;
+    }
     if let Some(value) = get("SEMEL_LOG_FORMAT") {
         file.log.format = word("SEMEL_LOG_FORMAT", &value, "text or json")?;
     }

@@ -18,6 +18,7 @@ pub struct File {
     pub secrets: Secrets,
     pub trigger: Trigger,
     pub retention: Retention,
+    pub scripts: Scripts,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -78,6 +79,14 @@ pub struct Retention {
     pub history: Option<String>,
 }
 
+/// Off by default: whoever may push a flow can then run programs as the server's user.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scripts {
+    pub enabled: bool,
+    pub directory: Option<PathBuf>,
+}
+
 impl File {
     pub fn parse(text: &str, name: &str) -> Result<File, Failure> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
@@ -92,7 +101,8 @@ impl File {
         if base.as_os_str().is_empty() {
             return;
         }
-        for path in [&mut self.data_dir, &mut self.secrets.key_file].into_iter().flatten() {
+        for path in [&mut self.data_dir, &mut self.secrets.key_file, &mut self.scripts.directory].into_iter().flatten()
+        {
             *path = base.join(&*path);
         }
         if let Some(path) = self.store.as_deref().and_then(|store| store.strip_prefix("sqlite:")) {

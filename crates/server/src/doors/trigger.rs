@@ -44,6 +44,7 @@ pub async fn post(mut call: Call) -> Answer {
         trigger_id: None,
         labels: Vec::new(),
         correlation_id: None,
+        run: None,
     };
     let result = call.app.admit(occurrence).await?;
     let style = Style { wait, preference_applied: true, outputs: true, decision: false, bare: None };

@@ -54,6 +54,7 @@ pub async fn receive(call: Call) -> Answer {
         trigger_id: Some(webhook.trigger_id.clone()),
         labels: Vec::new(),
         correlation_id: None,
+        run: None,
     };
     if !call.app.engine().is_wanted(&occurrence) {
         return no_content();

@@ -17,6 +17,7 @@ use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Sender;
 
 pub struct Call {
     pub method: Method,
@@ -28,12 +29,24 @@ pub struct Call {
     /// What the intent promised: the call never lasts longer.
     pub timeout_max: Duration,
     pub send_before: Option<Instant>,
+    /// Where to look again when the answer says so. Only reads are sent again, see [`redirected`].
+    pub follow: bool,
+    /// Where the answer's body goes, instead of into memory.
+    pub into: Option<Pour>,
+}
+
+/// Takes the body of an answer while it arrives.
+#[derive(Clone)]
+pub struct Pour {
+    pub to: Sender<Vec<u8>>,
+    pub bytes_max: u64,
 }
 
 pub enum Body {
     Empty,
     Text(String),
     Form(Vec<(String, String)>),
+    Bytes(Vec<u8>),
 }
 
 #[derive(Debug)]
@@ -62,6 +75,14 @@ pub enum CallError {
 impl CallError {
     fn clean(code: &'static str, message: impl Into<String>, retryable: bool) -> CallError {
         CallError::Clean { code, message: message.into(), retryable, answer: None }
+    }
+
+    /// The write was answered, so there is no doubt about it; only where it led could not be read.
+    fn after_a_write(self) -> CallError {
+        match self {
+            CallError::Lost { message, .. } => CallError::clean("redirect_failed", message, false),
+            clean => clean,
+        }
     }
 
     fn lost(code: &'static str, message: impl Into<String>) -> CallError {
@@ -104,9 +125,26 @@ impl Net {
         })
     }
 
-    pub async fn call(&self, call: Call) -> Result<Answer, CallError> {
+    /// One request, and the reads that its answer sends us to. All of them share the time of the call.
+    pub async fn call(&self, mut call: Call) -> Result<Answer, CallError> {
+        let time = call.timeout.unwrap_or(self.timeout).min(call.timeout_max);
+        let until = Instant::now() + time;
+        let is_write = !is_read(&call.method);
+        for hop in 0..HOPS_MAX {
+            let next = call.follow.then(|| call.aside());
+            let left = until.saturating_duration_since(Instant::now());
+            let answered = self.one(call, left, time).await;
+            let answer = if hop > 0 && is_write { answered.map_err(CallError::after_a_write)? } else { answered? };
+            match next.and_then(|next| redirected(&answer, next)) {
+                Some(next) => call = next,
+                None => return Ok(answer),
+            }
+        }
+        Err(CallError::clean("too_many_redirects", format!("more than {HOPS_MAX} answers led elsewhere"), false))
+    }
+
+    async fn one(&self, call: Call, timeout: Duration, whole: Duration) -> Result<Answer, CallError> {
         let url = self.guard.check_url(&call.uri).map_err(refused)?;
-        let timeout = call.timeout.unwrap_or(self.timeout).min(call.timeout_max);
         let passage =
             Arc::new(Passage::new(call.send_before, self.guard.names_host(&url), url.port_or_known_default()));
         // Waiting for a place is not part of the call's time: it has not begun.
@@ -130,9 +168,9 @@ impl Net {
         match tokio::time::timeout(timeout, CALL.scope(Arc::clone(&passage), sending)).await {
             Ok(done) => done,
             Err(_) if gated && !passage.passed() => {
-                Err(CallError::clean("connect", format!("no connection within {} ms", timeout.as_millis()), true))
+                Err(CallError::clean("connect", format!("no connection within {} ms", whole.as_millis()), true))
             }
-            Err(_) => Err(CallError::lost("timeout", format!("no complete answer within {} ms", timeout.as_millis()))),
+            Err(_) => Err(CallError::lost("timeout", format!("no complete answer within {} ms", whole.as_millis()))),
         }
     }
 
@@ -153,14 +191,48 @@ impl Net {
             Body::Empty => request,
             Body::Text(text) => request.body(text),
             Body::Form(pairs) => request.form(&pairs),
+            Body::Bytes(bytes) => request.body(bytes),
         };
+        let into = call.into;
         let request =
             request.build().map_err(|error| CallError::clean("bad_config", causes(error.without_url()), false))?;
         let response = client.execute(request).await.map_err(|error| {
             let never_left = if gated { !passage.passed() } else { error.is_connect() };
             unanswered(error, never_left)
         })?;
-        self.read(response, url, is_head).await
+        match into {
+            // An answer that leads elsewhere is not what was asked for, nor is its body.
+            Some(pour) if !response.status().is_redirection() => self.pour(response, url, is_head, pour).await,
+            _ => self.read(response, url, is_head).await,
+        }
+    }
+
+    /// As [`Net::read`], with the body handed on piece by piece.
+    async fn pour(&self, mut response: Response, url: Url, is_head: bool, pour: Pour) -> Result<Answer, CallError> {
+        let answer = Answer { url, status: response.status(), headers: response.headers().clone(), body: Vec::new() };
+        let announced = if is_head { None } else { response.content_length() };
+        let too_large = |bytes: u64| bytes > pour.bytes_max;
+        let mut bytes = 0;
+        loop {
+            if too_large(bytes) || announced.is_some_and(too_large) {
+                let message = format!("the far side answered with more than {} bytes", pour.bytes_max);
+                return Err(CallError::clean("answer_too_large", message, false));
+            }
+            match response.chunk().await {
+                Ok(None) => return Ok(answer),
+                Ok(Some(chunk)) => {
+                    bytes += chunk.len() as u64;
+                    if pour.to.send(chunk.to_vec()).await.is_err() {
+                        return Err(CallError::clean("file_store", "the body could not be kept", true));
+                    }
+                }
+                Err(error) => {
+                    let message =
+                        format!("the answer {} was cut: {}", answer.status.as_u16(), causes(error.without_url()));
+                    return Err(CallError::lost("answer_cut", message));
+                }
+            }
+        }
     }
 
     async fn read(&self, mut response: Response, url: Url, is_head: bool) -> Result<Answer, CallError> {
@@ -192,6 +264,50 @@ impl Net {
             format!("the far side answered {} with more than {} bytes", answer.status.as_u16(), self.answer_bytes_max);
         CallError::Clean { code: "answer_too_large", message, retryable: false, answer: Some(Box::new(answer)) }
     }
+}
+
+/// Answers that lead elsewhere, one after the other.
+const HOPS_MAX: usize = 10;
+
+impl Call {
+    /// The same request without its body: what a redirect may be made of.
+    fn aside(&self) -> Call {
+        Call {
+            method: self.method.clone(),
+            uri: self.uri.clone(),
+            headers: self.headers.clone(),
+            body: Body::Empty,
+            timeout: self.timeout,
+            timeout_max: self.timeout_max,
+            send_before: self.send_before,
+            follow: true,
+            into: self.into.clone(),
+        }
+    }
+}
+
+/// The read that an answer sends us to, if it does. A write is never sent a second time: its answer is returned, unless it
+/// says that what it came to can be read elsewhere.
+fn redirected(answer: &Answer, mut next: Call) -> Option<Call> {
+    let seen_elsewhere = matches!(answer.status.as_u16(), 301 | 302 | 303);
+    let again = matches!(answer.status.as_u16(), 307 | 308);
+    if !(seen_elsewhere || again && is_read(&next.method)) {
+        return None;
+    }
+    let location = answer.headers.get(reqwest::header::LOCATION)?.to_str().ok()?;
+    let target = answer.url.join(location).ok()?;
+    if !is_read(&next.method) {
+        next.method = Method::GET;
+    }
+    next.headers.remove(reqwest::header::CONTENT_TYPE);
+    if target.origin() != answer.url.origin() {
+        // What proves who we are is for the one it was meant for.
+        for name in ["authorization", "cookie", "proxy-authorization", "idempotency-key"] {
+            next.headers.remove(name);
+        }
+    }
+    next.uri = target.to_string();
+    Some(next)
 }
 
 /// Methods that change nothing by definition, so that a repeat is harmless.

@@ -9,7 +9,7 @@
 //! | `slots` | no more calls at once than configured, in all and per host |
 //! | `client` | one request per call, and an honest word on whether it may have left |
 //!
-//! Invariants: no redirect is followed, nothing is resent, no proxy or cookie is taken from the
+//! Invariants: a redirect leads only to a read, nothing is resent, no proxy or cookie is taken from the
 //! environment. A mutating call opens its own connection: on a reused one, a close by the far
 //! side could not be told from a request that was read and lost.
 
@@ -22,7 +22,7 @@ mod slots;
 #[cfg(test)]
 mod spellings;
 
-pub(crate) use client::{Answer, Body, Call, CallError, Net};
+pub(crate) use client::{Answer, Body, Call, CallError, Net, Pour};
 pub use guard::{Guard, Looking, Lookup, Refusal};
 
 use semel_core::limits::Limits;

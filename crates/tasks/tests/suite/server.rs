@@ -149,6 +149,9 @@ pub fn request(config: Json) -> Request {
         idempotency_key: None,
         send_before: None,
         traceparent: None,
+        home: Default::default(),
+        log: Default::default(),
+        stop: Default::default(),
     }
 }
 

@@ -144,6 +144,7 @@ impl World {
             trigger_id: None,
             labels: vec![],
             correlation_id: None,
+            run: None,
         };
         let (flow, key) = (sending.flow, sending.key.clone());
         self.note(|| {

@@ -198,7 +198,7 @@ async fn refused_arrivals_are_counted_without_their_payload() {
 
 /// What is known elsewhere and not offered here is refused when the flow is pushed, not when a run gets there.
 #[tokio::test]
-async fn redirects_that_nobody_recorded_are_refused_at_push() {
+async fn calls_that_anybody_could_answer_are_refused_at_push() {
     let server = Server::start().await;
     let call = |options: &str| {
         flow(
@@ -206,13 +206,13 @@ async fn redirects_that_nobody_recorded_are_refused_at_push() {
             &format!("tasks:\n  - {{id: g, type: http.Request, uri: 'http://127.0.0.1:9/', options: {options}}}\n"),
         )
     };
-    server.push(&call("{followRedirects: false}")).await;
-    let answer = server.put_flow(&call("{followRedirects: true}")).await;
+    server.push(&call("{ssl: {insecureTrustAllCertificates: false}}")).await;
+    let answer = server.put_flow(&call("{ssl: {insecureTrustAllCertificates: true}}")).await;
     answer.refused(422, "flow_invalid");
     let error = &answer.json["errors"][0];
     assert_eq!(
         (&error["code"], &error["line"], &error["column"]),
-        (&json!("not_built"), &json!(4), &json!(88)),
+        (&json!("not_built"), &json!(4), &json!(116)),
         "{error}"
     );
 }

@@ -57,6 +57,10 @@ limits!(
     http_calls_max,
     http_calls_per_host_max,
     log_line_bytes_max,
+    step_log_lines_max,
+    file_bytes_max,
+    step_files_max,
+    scripts_max,
     event_streams_max,
     page_rows_max,
     prefer_wait_ms_max,
@@ -484,6 +488,70 @@ mod cases {
             let line = server.log_lines(&run).await.remove(0);
             let expected = if cut { format!("{}… (cut at 100 bytes)", "x".repeat(100)) } else { "x".repeat(100) };
             assert_eq!(line, expected);
+        }
+        still_well(&server).await;
+    }
+
+    /// A server with one limit changed that runs scripts, and a flow `a` of commands.
+    async fn scripted(field: &str, value: u64, commands: &str) -> Server {
+        let options = Options::default().env("SEMEL_SCRIPTS_ENABLED", "true");
+        let server =
+            Server::with(options.env(&format!("SEMEL_LIMITS_{}", field.to_uppercase()), &value.to_string())).await;
+        let tasks = format!("tasks:\n  - {{id: s, type: process.Commands, commands: ['{commands}']}}\n");
+        server.push(&flow("a", &tasks)).await;
+        server
+    }
+
+    pub async fn step_log_lines_max() {
+        let server = scripted("step_log_lines_max", 100, "seq {{ trigger.data.n }}").await;
+        for (count, kept) in [(99, 99), (100, 100), (10_000, 100)] {
+            let run = server.trigger_wait("a", None, json!({"n": count})).await.run_id();
+            let lines = server.log_lines(&run).await;
+            assert_eq!(lines.len(), kept);
+            assert_eq!(lines[kept - 1] == "further lines of this step are dropped", count > 99, "{count}");
+        }
+        still_well(&server).await;
+    }
+
+    pub async fn file_bytes_max() {
+        let server = limited("file_bytes_max", 1_000).await;
+        server.push(&flow("a", "tasks:\n  - {id: w, type: storage.Write, content: '{{ trigger.data.m }}'}\n")).await;
+        let run = |bytes: usize| server.trigger_wait("a", None, json!({"m": "x".repeat(bytes)}));
+        assert_eq!(run(1_000).await.json["status"], "completed");
+        for bytes in [1_001, 100_000] {
+            assert_eq!(failed_with(&server, &run(bytes).await).await, "file_too_large");
+        }
+        still_well(&server).await;
+    }
+
+    pub async fn step_files_max() {
+        let server = limited("step_files_max", 10).await;
+        let tasks = "tasks:\n  - {id: w, type: storage.Write, content: '{{ trigger.data.m }}'}\n  \
+                     - {id: s, type: storage.Split, from: '{{ outputs.w.uri }}', rows: 1}\n";
+        server.push(&flow("a", tasks)).await;
+        let run = |rows: usize| server.trigger_wait("a", None, json!({"m": "x\n".repeat(rows)}));
+        assert_eq!(run(10).await.json["status"], "completed");
+        for rows in [11, 1_000] {
+            assert_eq!(failed_with(&server, &run(rows).await).await, "too_many_files");
+        }
+        still_well(&server).await;
+    }
+
+    pub async fn scripts_max() {
+        // Each waits for a file of its own, and says that it is there.
+        let here = tempfile::tempdir().expect("a directory");
+        let command = format!("touch {0}/$$.here; until test -e {0}/go; do sleep 0.05; done", here.path().display());
+        let server = scripted("scripts_max", 2, &command).await;
+        let mut runs = Vec::new();
+        for _ in 0..20 {
+            runs.push(server.trigger("a", None, json!({})).await.run_id());
+        }
+        let waiting = || std::fs::read_dir(here.path()).expect("the directory").count();
+        eventually(PATIENCE, "two scripts", || async { (waiting() == 2).then_some(()) }).await;
+        assert_eq!(waiting(), 2);
+        std::fs::write(here.path().join("go"), "").expect("a file");
+        for run in &runs {
+            server.until(run, "completed").await;
         }
         still_well(&server).await;
     }
