@@ -90,6 +90,8 @@ fn begin(
         root: None,
         depth: 0,
         tick: None,
+        hearing: None,
+        announced: false,
         parent: None,
     })
 }

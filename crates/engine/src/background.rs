@@ -15,6 +15,9 @@ impl Engine {
                 if let Err(error) = self.tick_schedules().await {
                     tracing::error!(%error, "schedules cannot be read");
                 }
+                if let Err(error) = self.hear_changes().await {
+                    tracing::error!(%error, "changes of runs cannot be read");
+                }
                 let now = self.store().now();
                 if now >= sweep_at && self.is_first() {
                     match self.sweep(rules).await {

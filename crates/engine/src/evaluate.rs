@@ -318,6 +318,7 @@ impl Evaluator<'_> {
         if !explicit {
             request.policy = CHILD_POLICY;
         }
+        request.announced = self.flows.is_heard(self.workspace, &["CANCELLED", "FAILED"]);
         Ok(OpKind::Admit(Box::new(request)))
     }
 }

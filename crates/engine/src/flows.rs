@@ -2,7 +2,7 @@
 
 use crate::api::FlowLookupError;
 use parking_lot::RwLock;
-use semel_core::ir::{Flow, LeafMode, Task, TaskKind};
+use semel_core::ir::{Flow, LeafMode, Task, TaskKind, Trigger, TriggerKind};
 use semel_core::run::FlowIndex;
 use semel_core::{FlowRef, Millis, WorkspaceId, planted};
 use semel_expr::Value;
@@ -87,6 +87,34 @@ fn collect_ids(json: &serde_json::Value, ids: &mut BTreeSet<String>) {
 
 type Key = (WorkspaceId, FlowRef);
 
+/// A flow trigger, and the flow it belongs to.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    pub flow: Arc<LoadedFlow>,
+    /// Its place among the flow's triggers.
+    at: usize,
+}
+
+impl Listener {
+    pub fn trigger(&self) -> &Trigger {
+        &self.flow.index.flow.triggers[self.at]
+    }
+
+    fn states(&self) -> &[String] {
+        match &self.trigger().kind {
+            TriggerKind::Flow { states, .. } => states,
+            TriggerKind::Webhook { .. } | TriggerKind::Schedule { .. } | TriggerKind::ScheduleOnDates { .. } => &[],
+        }
+    }
+
+    pub fn hears(&self, state: &str) -> bool {
+        self.states().iter().any(|one| one == state)
+    }
+}
+
+/// The flow triggers of a workspace, in order of flow and trigger.
+type Listeners = Arc<Vec<Listener>>;
+
 /// Newest revisions and the ones that runs pin, read once.
 pub struct Flows {
     store: Arc<dyn Store>,
@@ -95,6 +123,8 @@ pub struct Flows {
     /// Pushes so far: what was read before one is not kept after it.
     pushes: AtomicU64,
     pinned: RwLock<BTreeMap<(Key, u32), Arc<LoadedFlow>>>,
+    /// With the instant at which they were read.
+    listeners: RwLock<BTreeMap<WorkspaceId, (Listeners, Millis)>>,
 }
 
 const HEAD_TRUSTED_MS: i64 = 1_000;
@@ -103,7 +133,13 @@ const PINNED_MAX: usize = 1_024;
 
 impl Flows {
     pub fn new(store: Arc<dyn Store>) -> Flows {
-        Flows { store, heads: RwLock::default(), pushes: AtomicU64::new(0), pinned: RwLock::default() }
+        Flows {
+            store,
+            heads: RwLock::default(),
+            pushes: AtomicU64::new(0),
+            pinned: RwLock::default(),
+            listeners: RwLock::default(),
+        }
     }
 
     /// The newest revision.
@@ -173,9 +209,46 @@ impl Flows {
         }
     }
 
+    /// Who hears of the workspace's runs.
+    pub fn listeners(&self, workspace: &WorkspaceId) -> Result<Listeners, StoreError> {
+        if let Some((found, at)) = self.listeners.read().get(workspace)
+            && self.is_fresh(*at)
+        {
+            return Ok(found.clone());
+        }
+        let before = self.pushes.load(Ordering::SeqCst);
+        let mut found = Vec::new();
+        let mut flows: Vec<FlowRef> = self.store.schedules(workspace)?.into_iter().map(|row| row.flow).collect();
+        flows.dedup();
+        for name in flows {
+            let flow = match self.head(workspace, &name) {
+                Ok(flow) => flow,
+                Err(FlowLookupError::Store(error)) => return Err(error),
+                // Removed since.
+                Err(FlowLookupError::Unknown(_) | FlowLookupError::Ambiguous { .. }) => continue,
+            };
+            let triggers = flow.index.flow.triggers.iter().enumerate();
+            let heard = triggers.filter(|(_, t)| !t.disabled && matches!(t.kind, TriggerKind::Flow { .. }));
+            found.extend(heard.map(|(at, _)| Listener { flow: flow.clone(), at }));
+        }
+        let found = Arc::new(found);
+        let mut listeners = self.listeners.write();
+        if self.pushes.load(Ordering::SeqCst) == before {
+            listeners.insert(workspace.clone(), (found.clone(), self.store.now()));
+        }
+        Ok(found)
+    }
+
+    /// Whether anybody hears of one of these states. If that cannot be read now, somebody may.
+    pub fn is_heard(&self, workspace: &WorkspaceId, states: &[&str]) -> bool {
+        let hears = |listener: &Listener| states.iter().any(|state| listener.hears(state));
+        self.listeners(workspace).map_or(true, |listeners| listeners.iter().any(hears))
+    }
+
     /// A push changed the newest revision.
     pub fn forget(&self, workspace: &WorkspaceId, flow: &FlowRef) {
         let mut heads = self.heads.write();
+        self.listeners.write().remove(workspace);
         self.pushes.fetch_add(1, Ordering::SeqCst);
         heads.remove(&(workspace.clone(), flow.clone()));
     }

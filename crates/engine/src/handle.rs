@@ -21,8 +21,8 @@ use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
 use semel_store::{
-    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, NodeRow, NodeState, Note, Peeked, PushRule, Refusal,
-    ScheduleRow, Store, StoreError, SweepRules, Tick, Work,
+    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, Hearing, NodeRow, NodeState, Note, Peeked, PushRule, Refusal,
+    ScheduleRow, Store, StoreError, SweepRules, Tick, TriggerState, Work,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,6 +104,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Rows of the decision log that twins of one event may add.
 const DECISIONS_PER_KEY_MAX: u32 = 10_000;
 const LOGGED_KEYS_MAX: usize = 65_536;
+/// States in which an admission can leave runs.
+const ENDED_AT_ADMISSION: &[&str] = &["CANCELLED", "FAILED"];
 
 impl Engine {
     /// Builds the engine and starts its driver thread, which first recovers active runs. Must be
@@ -182,6 +184,14 @@ impl Engine {
             fatal,
         });
         (engine, shell)
+    }
+
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
+    pub(crate) fn flows(&self) -> &Arc<Flows> {
+        &self.flows
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -276,6 +286,24 @@ impl Engine {
 
     /// As [`Engine::admit`]; what is an instant of a schedule moves the schedule on as well.
     pub(crate) async fn admit_at(&self, occurrence: Occurrence, tick: Option<Tick>) -> Result<AdmitResult, AdmitError> {
+        self.admit_once(occurrence, tick, None).await
+    }
+
+    /// As [`Engine::admit`]; what is a change of another run is settled for the trigger as well.
+    pub(crate) async fn admit_heard(
+        &self,
+        occurrence: Occurrence,
+        hearing: Hearing,
+    ) -> Result<AdmitResult, AdmitError> {
+        self.admit_once(occurrence, None, Some(hearing)).await
+    }
+
+    async fn admit_once(
+        &self,
+        occurrence: Occurrence,
+        tick: Option<Tick>,
+        hearing: Option<Hearing>,
+    ) -> Result<AdmitResult, AdmitError> {
         if self.stopping.load(Ordering::SeqCst) {
             return Err(StoreError::Closed.into());
         }
@@ -284,7 +312,7 @@ impl Engine {
         }
         let (flow, now) = (occurrence.flow.clone(), self.store().now());
         let sketch = sketch(&self.services, &occurrence, now);
-        let mut looked = tick.is_some();
+        let mut looked = tick.is_some() || hearing.is_some();
         if let Some(sketch) = sketch.as_ref().filter(|_| !looked) {
             match self.peek(sketch).await? {
                 Some((result, row)) if is_checked(&result, &flow) => return Ok(self.twin(result, row)),
@@ -293,8 +321,9 @@ impl Engine {
                 None => looked = true,
             }
         }
-        let request =
-            AdmitRequest { tick, ..away::noticed(|| prepare(&self.services, occurrence, sketch, None, now))?? };
+        let prepared = away::noticed(|| prepare(&self.services, occurrence, sketch, None, now))??;
+        let announced = self.flows.is_heard(&prepared.workspace, ENDED_AT_ADMISSION);
+        let request = AdmitRequest { tick, hearing, announced, ..prepared };
         if request.key.is_some()
             && !looked
             && let Some((result, row)) = self.peek(&request).await?
@@ -738,14 +767,14 @@ fn cyclic(path: &[FlowRef], span: Span) -> Diagnostic {
 /// Next instants of a flow's schedules.
 fn schedules_of(workspace: &WorkspaceId, flow: &semel_core::ir::Flow, now: Millis) -> Vec<ScheduleRow> {
     let live = flow.triggers.iter().filter(|t| !t.disabled && !flow.disabled);
-    let timed = live.filter(|trigger| trigger.kind.is_timed());
-    timed
-        .map(|trigger| ScheduleRow {
-            workspace: workspace.clone(),
-            flow: flow.flow_ref(),
-            trigger: trigger.id.clone(),
-            next_due: first_after(&trigger.kind, now),
-            last_fired: None,
-        })
-        .collect()
+    let kept = live.filter(|trigger| trigger.kind.is_timed() || matches!(trigger.kind, TriggerKind::Flow { .. }));
+    kept.map(|trigger| ScheduleRow {
+        workspace: workspace.clone(),
+        flow: flow.flow_ref(),
+        trigger: trigger.id.clone(),
+        next_due: first_after(&trigger.kind, now),
+        last_fired: None,
+        state: TriggerState::default(),
+    })
+    .collect()
 }

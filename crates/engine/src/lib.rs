@@ -14,6 +14,7 @@ mod elsewhere;
 mod evaluate;
 pub mod flows;
 mod handle;
+mod hearing;
 mod inputs;
 mod masking;
 mod memory;

@@ -139,7 +139,7 @@ impl<'a> Timed<'a> {
         let (timezone, recover, late_max_ms) = match &trigger.kind {
             TriggerKind::Schedule { timezone, recover, late_max_ms, .. } => (timezone, *recover, *late_max_ms),
             TriggerKind::ScheduleOnDates { timezone, recover, .. } => (timezone, *recover, None),
-            TriggerKind::Webhook { .. } => return None,
+            TriggerKind::Webhook { .. } | TriggerKind::Flow { .. } => return None,
         };
         Some(Timed { kind: &trigger.kind, timezone, recover, late_max_ms })
     }
@@ -156,7 +156,7 @@ pub(crate) fn first_after(kind: &TriggerKind, at: Millis) -> Option<Millis> {
             next_after(cron, timezone, *with_seconds, at.0).ok().flatten().map(Millis)
         }
         TriggerKind::ScheduleOnDates { dates, .. } => dates.iter().copied().find(|date| *date > at),
-        TriggerKind::Webhook { .. } => None,
+        TriggerKind::Webhook { .. } | TriggerKind::Flow { .. } => None,
     }
 }
 

@@ -189,6 +189,8 @@ fn writer_of(work: &Work, writers: usize) -> usize {
         Work::PutFlow { .. }
         | Work::DeleteFlow { .. }
         | Work::AdvanceSchedule(_)
+        | Work::Hear { .. }
+        | Work::Heard { .. }
         | Work::PutSecret(_)
         | Work::RetireSecret { .. }
         | Work::PutToken(_)

@@ -7,6 +7,7 @@ use semel_core::run::{By, EndStatus, Status, StepKey};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The head of a run: what lists show and what guards compare.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -227,6 +228,38 @@ pub struct ScheduleRow {
     pub trigger: String,
     pub next_due: Option<Millis>,
     pub last_fired: Option<Millis>,
+    pub state: TriggerState,
+}
+
+/// What is remembered of a trigger beside its instants.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TriggerState {
+    /// What several upstream runs have met together so far, by the name of the preconditions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub windows: BTreeMap<String, WindowState>,
+}
+
+/// Conditions that have been met while a window is open.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowState {
+    pub start: Millis,
+    pub end: Millis,
+    pub met: BTreeSet<String>,
+}
+
+/// A change of a run's state that flow triggers have yet to hear of. It is written by the transaction that changes the
+/// state, and goes when all have heard.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChangeRow {
+    pub workspace: WorkspaceId,
+    pub run: RunId,
+    /// The run's version then.
+    pub version: u64,
+    pub at: Millis,
+    /// Kestra's word for the state.
+    pub state: String,
+    /// Triggers for which this change is settled, as `namespace:flow trigger`.
+    pub heard: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use semel_core::fingerprint::Fingerprint;
 use semel_core::run::{By, EndStatus, Event, Status, StepKey};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 
 /// One occurrence, prepared: everything that can be computed outside the transaction already is.
 #[derive(Clone, Debug)]
@@ -33,7 +34,25 @@ pub struct AdmitRequest {
     pub depth: u32,
     /// The occurrence is an instant of a schedule: it happens once, and moves the schedule on, in the same transaction.
     pub tick: Option<Tick>,
+    /// The occurrence is a change of another run that a trigger has heard of: it happens once, as a tick does.
+    pub hearing: Option<Hearing>,
+    /// Flow triggers are to hear of runs that this admission ends.
+    pub announced: bool,
 }
+
+/// A flow trigger has heard of a change of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hearing {
+    pub run: RunId,
+    pub version: u64,
+    pub at: Millis,
+    pub flow: FlowRef,
+    pub trigger: String,
+    /// What the trigger remembered before and remembers from now on, if that changes.
+    pub windows: Option<(Windows, Windows)>,
+}
+
+pub type Windows = BTreeMap<String, WindowState>;
 
 /// An instant of one of the flow's schedules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +135,8 @@ pub struct RunCommit {
     pub settle: Settle,
     /// Cancel requests for other runs (children).
     pub cancels: Vec<(RunId, By)>,
+    /// Kestra's word for the state that flow triggers are to hear of.
+    pub announce: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +231,17 @@ pub enum Work {
         by: String,
     },
     AdvanceSchedule(ScheduleRow),
+    /// A trigger has heard of a change and does not fire.
+    Hear {
+        workspace: WorkspaceId,
+        hearing: Hearing,
+    },
+    /// All triggers have heard of a change.
+    Heard {
+        workspace: WorkspaceId,
+        run: RunId,
+        version: u64,
+    },
     KvSet {
         workspace: WorkspaceId,
         namespace: String,

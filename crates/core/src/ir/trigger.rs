@@ -1,6 +1,6 @@
 //! What starts a flow by itself.
 
-use super::{Condition, Template};
+use super::{Condition, Preconditions, Template};
 use crate::Millis;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,13 @@ pub enum TriggerKind {
         timezone: String,
         recover: RecoverMissed,
     },
+    /// Runs of other flows.
+    Flow {
+        /// Kestra's words for the states to hear of.
+        states: Vec<String>,
+        #[serde(default)]
+        preconditions: Option<Preconditions>,
+    },
 }
 
 impl TriggerKind {
@@ -63,8 +70,23 @@ impl TriggerKind {
     pub fn is_timed(&self) -> bool {
         match self {
             TriggerKind::Schedule { .. } | TriggerKind::ScheduleOnDates { .. } => true,
-            TriggerKind::Webhook { .. } => false,
+            TriggerKind::Webhook { .. } | TriggerKind::Flow { .. } => false,
         }
+    }
+}
+
+impl Trigger {
+    /// What several upstream runs must meet together.
+    pub fn windows(&self) -> impl Iterator<Item = &Preconditions> {
+        let own = match &self.kind {
+            TriggerKind::Flow { preconditions, .. } => preconditions.as_ref(),
+            TriggerKind::Webhook { .. } | TriggerKind::Schedule { .. } | TriggerKind::ScheduleOnDates { .. } => None,
+        };
+        let older = self.conditions.iter().filter_map(|condition| match condition {
+            Condition::Multiple(preconditions) => Some(preconditions),
+            _ => None,
+        });
+        older.chain(own)
     }
 }
 

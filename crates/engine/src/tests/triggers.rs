@@ -1,13 +1,16 @@
 //! Triggers on a whole engine whose clock only moves when told.
 
+mod flows;
 mod schedules;
 
+use crate::api::Occurrence;
 use crate::handle::{Engine, Parts};
 use crate::ports::{Clock, Performer};
 use crate::system::SystemEntropy;
 use parking_lot::Mutex;
+use semel_core::admission::PresetName;
 use semel_core::limits::Limits;
-use semel_core::{Millis, WorkspaceId};
+use semel_core::{Door, Millis, WorkspaceId};
 use semel_store::memory::MemoryStore;
 use semel_store::{RunQuery, RunRow, RunValues};
 use semel_tasks::{Outcome, Request};
@@ -62,6 +65,25 @@ impl House {
     async fn push(&self, source: &str) {
         if let Err(error) = self.engine.push_flow(&self.workspace, source, "test").await {
             panic!("{error:?}");
+        }
+    }
+
+    fn event(&self, flow: &str, inputs: Json) -> Occurrence {
+        Occurrence {
+            workspace: self.workspace.clone(),
+            flow: self.engine.resolve_flow(&self.workspace, flow).unwrap(),
+            door: Door::Trigger,
+            caller: "test".into(),
+            caller_key: None,
+            intrinsic_key: None,
+            door_preset: PresetName::Trigger,
+            request_preset: None,
+            scope: None,
+            trigger: json!({"data": inputs}).into(),
+            inputs,
+            trigger_id: None,
+            labels: vec![],
+            correlation_id: None,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::yaml::Node;
 use indexmap::IndexMap;
 use jiff::tz::TimeZone;
 use semel_core::Millis;
-use semel_core::ir::{RecoverMissed, SignatureScheme, SignatureSpec, Trigger, TriggerKind};
+use semel_core::ir::{RecoverMissed, SignatureScheme, SignatureSpec, TERMINAL_STATES, Trigger, TriggerKind};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -25,7 +25,6 @@ const NOT_BUILT: &[&str] = &[
     "stopAfter",
     "allowConcurrent",
     "workerGroup",
-    "preconditions",
     "dependsOn",
     "window",
     "version",
@@ -38,12 +37,17 @@ const NOT_BUILT: &[&str] = &[
 const WEBHOOK: &[&str] = &["key", "wait", "returnOutputs", "responseCode", "responseContentType", "signature"];
 const SCHEDULE: &[&str] =
     &["cron", "timezone", "withSeconds", "recoverMissedSchedules", "lateMaximumDelay", "scheduleConditions"];
+const FLOW: &[&str] = &["states", "preconditions"];
 const ON_DATES: &[&str] = &["dates", "timezone", "recoverMissedSchedules"];
 const SIGNATURE: Names =
     Names { what: "`signature`", allowed: &[&["scheme", "secret", "secrets", "header", "tolerance"]], not_built: &[] };
 /// Every trigger type with its own fields.
-const TYPES: &[(&str, &[&str])] =
-    &[("trigger.Webhook", WEBHOOK), ("trigger.Schedule", SCHEDULE), ("trigger.ScheduleOnDates", ON_DATES)];
+const TYPES: &[(&str, &[&str])] = &[
+    ("trigger.Webhook", WEBHOOK),
+    ("trigger.Schedule", SCHEDULE),
+    ("trigger.ScheduleOnDates", ON_DATES),
+    ("trigger.Flow", FLOW),
+];
 /// Dates of one trigger.
 const DATES_MAX: usize = 1_000;
 const PREFIXES: &[&str] = &["io.kestra.plugin.core.", "io.kestra.core.models."];
@@ -80,13 +84,14 @@ impl<'a> Context<'a> {
         let disabled = self.flag(&fields, "disabled", false);
         let inputs = self.trigger_inputs(&fields, disabled);
         let labels = fields.get("labels").map(|node| self.labels(node, Owner::Run)).unwrap_or_default();
-        let conditions = self.trigger_conditions(&fields, false);
+        let conditions = self.trigger_conditions(&fields, name == "trigger.Flow");
         if let Some(node) = fields.get("logLevel") {
             self.word(node, "logLevel", LOG_LEVELS);
         }
         let kind = match name {
             "trigger.Webhook" => self.webhook(&fields),
             "trigger.Schedule" => self.schedule(&fields),
+            "trigger.Flow" => self.upstream(&fields),
             _ => self.on_dates(&fields),
         };
         Some(Trigger { id: id?, disabled, inputs, labels, kind: kind?, conditions })
@@ -227,6 +232,18 @@ impl<'a> Context<'a> {
         let late_max_ms =
             fields.get("lateMaximumDelay").and_then(|node| self.positive_duration(node, "lateMaximumDelay"));
         Some(TriggerKind::Schedule { cron: cron?, timezone: timezone?, with_seconds, recover, late_max_ms })
+    }
+
+    fn upstream(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {
+        let states = match fields.get("states") {
+            Some(node) => self.states(node, "states"),
+            None => TERMINAL_STATES.iter().map(|state| (*state).to_owned()).collect(),
+        };
+        let preconditions = match fields.get("preconditions") {
+            Some(node) => Some(self.preconditions(node)?),
+            None => None,
+        };
+        Some(TriggerKind::Flow { states, preconditions })
     }
 
     fn on_dates(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {

@@ -26,6 +26,7 @@ pub(super) fn schedule(row: &FlowRow, trigger: &str, next_due: Option<Millis>) -
         trigger: trigger.into(),
         next_due,
         last_fired: None,
+        state: TriggerState::default(),
     }
 }
 

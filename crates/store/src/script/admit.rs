@@ -2,6 +2,7 @@
 
 use super::commit::commit_new;
 use super::ending::{Fence, cancel_quiet, tree_state};
+use super::hear::{announce, hear};
 use super::{lanes, restore};
 use crate::error::StoreError;
 use crate::rows::*;
@@ -154,6 +155,9 @@ fn take_tick(tx: &mut dyn Tx, request: &AdmitRequest, tick: &Tick) -> Result<()>
 pub fn admit_with(tx: &mut dyn Tx, request: &AdmitRequest, first: Option<&RunCommit>) -> Result<AdmitResult> {
     if let Some(tick) = &request.tick {
         take_tick(tx, request, tick)?;
+    }
+    if let Some(hearing) = &request.hearing {
+        hear(tx, &request.workspace, hearing)?;
     }
     let mut looked = look(tx, request)?;
     let run = named_run(tx, request, &looked)?;
@@ -356,7 +360,7 @@ fn holder_state(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, lane
 /// Cancels the runs of the lane that a newer event takes the place of: those who wait, and a holder.
 fn supersede(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, holder: Option<RunId>) -> Result<Fence> {
     let by = replaced_by(request);
-    let mut fence = Fence::default();
+    let mut fence = Fence { announced: request.announced, ..Fence::default() };
     let waiting = lanes::line(tx, &request.workspace, rule.hash)?;
     for run in waiting.into_iter().chain(holder) {
         cancel_quiet(tx, &request.workspace, run, &by, rule.hash, &mut fence)?;
@@ -471,6 +475,11 @@ fn create(
     };
     append(tx, &mut row, &events)?;
     tx.insert_run(&row, &values, &request.labels)?;
+    if let Birth::Ended(status) = birth
+        && request.announced
+    {
+        announce(tx, &row, if status == EndStatus::Failed { "FAILED" } else { "CANCELLED" })?;
+    }
     let mut answer = result(tx, looked, decision, reason, Some(row));
     answer.created = true;
     answer.generation = generation;

@@ -2,6 +2,7 @@
 
 use super::admit::{admit, append, reopen_claim, take_slot_again};
 use super::ending::{notify, settle_end, watch_hash};
+use super::hear::announce;
 use super::lanes;
 use super::manage::{KvWrite, kv_delete, kv_set, live_kv};
 use crate::error::StoreError;
@@ -49,6 +50,9 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     }
     run.updated_at = tx.now();
     tx.update_run(&run)?;
+    if let Some(state) = commit.announce.as_ref().filter(|_| !commit.events.is_empty()) {
+        announce(tx, &run, state)?;
+    }
     if let Some(state) = &commit.snapshot
         && out.appended.is_empty()
     {
