@@ -236,7 +236,8 @@ fn fill_from_trigger(
             message: format!("input `{name}` would hold a secret; read it with secret() in the task instead"),
         })?;
         if let Some(map) = given.as_object_mut() {
-            map.insert(name.clone(), plain);
+            // What comes with the occurrence itself, as with a backfill, is meant to differ.
+            map.entry(name).or_insert(plain);
         }
     }
     Ok(())
@@ -320,11 +321,13 @@ fn lane_for(
     let Some(spec) = spec else {
         // A schedule is its own lane: its ticks do not overlap, and those made up for wait in line.
         return Ok(match (&occurrence.door, &occurrence.trigger_id) {
-            (Door::Schedule, Some(id)) => Some(LaneRequest {
-                hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &format!("schedule {id}")),
-                limit: 1,
-                busy: Busy::Queue { max: SCHEDULE_QUEUE_MAX },
-            }),
+            (Door::Schedule, Some(id)) if !trigger_of(occurrence).is_some_and(|trigger| trigger.allow_concurrent) => {
+                Some(LaneRequest {
+                    hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &format!("schedule {id}")),
+                    limit: 1,
+                    busy: Busy::Queue { max: SCHEDULE_QUEUE_MAX },
+                })
+            }
             _ => None,
         });
     };

@@ -231,6 +231,10 @@ impl Evaluator<'_> {
             KvOp::Delete { namespace, key, error_on_missing } => {
                 OpKind::KvDelete { namespace: own(namespace), key, error_on_missing }
             }
+            KvOp::Toggle { namespace, flow_id, trigger, enabled } => {
+                let flow_id = flow_id.unwrap_or_else(|| self.flow.flow_ref.id.clone());
+                OpKind::Toggle { flow: FlowRef::new(own(namespace), flow_id), trigger, enabled }
+            }
         })
     }
 

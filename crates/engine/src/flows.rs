@@ -87,7 +87,7 @@ fn collect_ids(json: &serde_json::Value, ids: &mut BTreeSet<String>) {
 
 type Key = (WorkspaceId, FlowRef);
 
-/// A flow trigger, and the flow it belongs to.
+/// A trigger that hears of runs, and the flow it belongs to.
 #[derive(Clone, Debug)]
 pub struct Listener {
     pub flow: Arc<LoadedFlow>,
@@ -100,15 +100,20 @@ impl Listener {
         &self.flow.index.flow.triggers[self.at]
     }
 
-    fn states(&self) -> &[String] {
+    /// It fires for other runs in this state.
+    pub fn hears(&self, state: &str) -> bool {
         match &self.trigger().kind {
-            TriggerKind::Flow { states, .. } => states,
-            TriggerKind::Webhook { .. } | TriggerKind::Schedule { .. } | TriggerKind::ScheduleOnDates { .. } => &[],
+            TriggerKind::Flow { states, .. } => states.iter().any(|one| one == state),
+            TriggerKind::Webhook { .. }
+            | TriggerKind::Schedule { .. }
+            | TriggerKind::ScheduleOnDates { .. }
+            | TriggerKind::Http { .. } => false,
         }
     }
 
-    pub fn hears(&self, state: &str) -> bool {
-        self.states().iter().any(|one| one == state)
+    /// It is switched off by a run of its own in this state.
+    pub fn stops(&self, state: &str) -> bool {
+        self.trigger().stop_after.iter().any(|one| one == state)
     }
 }
 
@@ -228,7 +233,8 @@ impl Flows {
                 Err(FlowLookupError::Unknown(_) | FlowLookupError::Ambiguous { .. }) => continue,
             };
             let triggers = flow.index.flow.triggers.iter().enumerate();
-            let heard = triggers.filter(|(_, t)| !t.disabled && matches!(t.kind, TriggerKind::Flow { .. }));
+            let hears = |t: &Trigger| matches!(t.kind, TriggerKind::Flow { .. }) || !t.stop_after.is_empty();
+            let heard = triggers.filter(|(_, t)| !t.disabled && hears(t));
             found.extend(heard.map(|(at, _)| Listener { flow: flow.clone(), at }));
         }
         let found = Arc::new(found);
@@ -241,7 +247,7 @@ impl Flows {
 
     /// Whether anybody hears of one of these states. If that cannot be read now, somebody may.
     pub fn is_heard(&self, workspace: &WorkspaceId, states: &[&str]) -> bool {
-        let hears = |listener: &Listener| states.iter().any(|state| listener.hears(state));
+        let hears = |one: &Listener| states.iter().any(|state| one.hears(state) || one.stops(state));
         self.listeners(workspace).map_or(true, |listeners| listeners.iter().any(hears))
     }
 

@@ -7,6 +7,7 @@ use crate::conditions;
 use crate::driver::{Born, Driver, Happened};
 use crate::flows::{Flows, LoadedFlow};
 use crate::memory::{Memory, trigger_value};
+use crate::polling::Poll;
 use crate::ports::{Aside, Clock, Entropy, Performer};
 use crate::schedules::first_after;
 use crate::scope::{ExprScope, Services};
@@ -61,6 +62,9 @@ pub struct Engine {
     /// Read-only decisions logged per claim, since the process began.
     logged: Mutex<BTreeMap<Hash16, u32>>,
     fatal: Fatal,
+    performer: Arc<dyn Performer>,
+    /// Polls whose turn has come.
+    polls: Mutex<Vec<Poll>>,
 }
 
 /// Who hears of a durable admission. Cloned into the store's answer, so that it is told whether or
@@ -146,6 +150,7 @@ impl Engine {
         let waiters: Waiters = Arc::default();
         let ready = Arc::new(AtomicBool::new(false));
         let fatal = Fatal::default();
+        let performer = parts.performer.clone();
         let shell = Shell {
             driver: Driver::new(services.clone(), flows.clone(), parts.limits.clone()),
             store: parts.store,
@@ -182,12 +187,26 @@ impl Engine {
             admitting: Arc::default(),
             logged: Mutex::default(),
             fatal,
+            performer,
+            polls: Mutex::default(),
         });
         (engine, shell)
     }
 
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.services
+    }
+
+    pub(crate) fn performer(&self) -> &Arc<dyn Performer> {
+        &self.performer
+    }
+
+    pub(crate) fn polls(&self) -> &Mutex<Vec<Poll>> {
+        &self.polls
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     pub(crate) fn flows(&self) -> &Arc<Flows> {
@@ -767,7 +786,7 @@ fn cyclic(path: &[FlowRef], span: Span) -> Diagnostic {
 /// Next instants of a flow's schedules.
 fn schedules_of(workspace: &WorkspaceId, flow: &semel_core::ir::Flow, now: Millis) -> Vec<ScheduleRow> {
     let live = flow.triggers.iter().filter(|t| !t.disabled && !flow.disabled);
-    let kept = live.filter(|trigger| trigger.kind.is_timed() || matches!(trigger.kind, TriggerKind::Flow { .. }));
+    let kept = live.filter(|trigger| !matches!(trigger.kind, TriggerKind::Webhook { .. }));
     kept.map(|trigger| ScheduleRow {
         workspace: workspace.clone(),
         flow: flow.flow_ref(),

@@ -14,11 +14,11 @@ use crate::memory::{Memory, trigger_value};
 use crate::scope::ExprScope;
 use semel_core::admission::PresetName;
 use semel_core::ir::{Condition, Preconditions};
-use semel_core::run::{Event, RunState, Status, StepKey, StepOutcome, decode_events};
+use semel_core::run::{Event, RunState, StateOf, StepKey, StepOutcome, decode_events};
 use semel_core::{Door, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
 use semel_store::script::listener as listener_name;
-use semel_store::{ChangeRow, Hearing, RunRow, ScheduleRow, StoreError, WindowState, Windows, Work};
+use semel_store::{ChangeRow, Hearing, RunRow, ScheduleRow, StoreError, TriggerChange, WindowState, Windows, Work};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,16 +30,7 @@ const JOURNAL_PAGE: u32 = 1_000;
 
 /// Kestra's word for the state of a run.
 pub(crate) fn state_word(state: &RunState) -> &'static str {
-    match state.status() {
-        Status::Queued => "QUEUED",
-        Status::Running | Status::Waiting => "RUNNING",
-        Status::Held if state.is_ended() => "FAILED",
-        Status::Paused | Status::Held => "PAUSED",
-        Status::Completed if state.warned => "WARNING",
-        Status::Completed => "SUCCESS",
-        Status::Failed => "FAILED",
-        Status::Cancelled => "KILLED",
-    }
+    StateOf { status: state.status(), warned: state.warned, ended: state.is_ended() }.kestra().word()
 }
 
 /// What a trigger makes of a change.
@@ -55,6 +46,8 @@ enum Judged {
 struct Heard {
     change: ChangeRow,
     run: RunRow,
+    /// The trigger that started the run.
+    trigger: Option<String>,
     upstream: Upstream,
 }
 
@@ -83,6 +76,7 @@ impl Engine {
         let (workspace, run, version) = (change.workspace.clone(), change.run, change.version);
         if let Some(heard) = self.load_change(change)? {
             for listener in self.flows().listeners(&workspace)?.iter() {
+                self.stop(listener, &heard).await?;
                 if !self.tell(listener, &heard).await? {
                     return Ok(false);
                 }
@@ -104,7 +98,19 @@ impl Engine {
             outputs: values.outputs.as_ref().map_or(json!({}), crate::public_json),
             retried: vec![],
         };
-        Ok(Some(Heard { change, run, upstream }))
+        let trigger = values.trigger.as_ref().and_then(|trigger| Some(trigger.get("id")?.as_str()?.to_owned()));
+        let trigger = trigger.filter(|_| matches!(run.door, Door::Schedule | Door::Flow));
+        Ok(Some(Heard { change, run, trigger, upstream }))
+    }
+
+    /// Switches a trigger off that a run of its own was to stop.
+    async fn stop(&self, listener: &Listener, heard: &Heard) -> Result<(), StoreError> {
+        let trigger = &listener.trigger().id;
+        let is_own = heard.run.flow == listener.flow.flow_ref && heard.trigger.as_ref() == Some(trigger);
+        if is_own && listener.stops(&heard.change.state) {
+            self.change_trigger(&heard.run.workspace, &heard.run.flow, trigger, TriggerChange::Disable).await?;
+        }
+        Ok(())
     }
 
     /// Lets one trigger hear of one change; false when it must be told again.
@@ -175,12 +181,16 @@ impl Engine {
         if !holds(&trigger.conditions) {
             return Ok(Judged::Nothing);
         }
+        let rows = self.store().schedules(workspace)?;
+        let own = |row: &ScheduleRow| row.flow == listener.flow.flow_ref && row.trigger == trigger.id;
+        let state = rows.into_iter().find(own).map(|row| row.state).unwrap_or_default();
+        if state.disabled {
+            return Ok(Judged::Nothing);
+        }
         if trigger.windows().next().is_none() {
             return Ok(Judged::Fires(None));
         }
-        let rows = self.store().schedules(workspace)?;
-        let own = |row: &ScheduleRow| row.flow == listener.flow.flow_ref && row.trigger == trigger.id;
-        let before: Windows = rows.into_iter().find(own).map(|row| row.state.windows).unwrap_or_default();
+        let before: Windows = state.windows;
         let mut after = before.clone();
         let mut fires = true;
         for window in trigger.windows() {

@@ -19,6 +19,7 @@ mod inputs;
 mod masking;
 mod memory;
 mod pauses;
+mod polling;
 pub mod ports;
 mod schedules;
 mod scope;
@@ -30,11 +31,13 @@ pub mod system;
 pub mod taskruns;
 #[cfg(test)]
 mod tests;
+mod triggers;
 
 pub use api::*;
 pub use handle::{Engine, Parts};
 pub use pauses::OpenPause;
 pub use semel_tasks::signature::SignatureError;
+pub use triggers::{BackfillRequest, TriggerError, TriggerView};
 
 /// A stored value as people may see it: our escapes undone, every hole a mask.
 pub fn public_json(stored: &serde_json::Value) -> serde_json::Value {

@@ -189,6 +189,7 @@ fn writer_of(work: &Work, writers: usize) -> usize {
         Work::PutFlow { .. }
         | Work::DeleteFlow { .. }
         | Work::AdvanceSchedule(_)
+        | Work::ChangeTrigger { .. }
         | Work::Hear { .. }
         | Work::Heard { .. }
         | Work::PutSecret(_)

@@ -179,6 +179,9 @@ impl Wants {
                 self.files.insert((workspace.clone(), *run, path.clone()));
             }
             Work::Message { workspace, run, .. } => self.run((workspace.clone(), *run), Lock::Update),
+            Work::ChangeTrigger { workspace, flow, .. } => {
+                self.schedules.insert((workspace.clone(), flow.clone()));
+            }
             Work::Hear { workspace, hearing } => self.hearing(workspace, hearing),
             Work::AdvanceSchedule(row) => _ = self.schedules.insert((row.workspace.clone(), row.flow.clone())),
             Work::PutChunk(_) | Work::PutToken(_) | Work::Sweep(_) | Work::Restored { .. } | Work::Heard { .. } => {}
@@ -244,6 +247,7 @@ impl Wants {
                 | OpKind::KvDelete { namespace, key, .. } => {
                     self.kv.insert((workspace.clone(), namespace.clone(), key.clone()));
                 }
+                OpKind::Toggle { flow, .. } => _ = self.schedules.insert((workspace.clone(), flow.clone())),
                 OpKind::Admit(request) => self.admission(request),
                 OpKind::EnterLane => {
                     self.lanes_of.insert((workspace.clone(), run));

@@ -234,9 +234,48 @@ pub struct ScheduleRow {
 /// What is remembered of a trigger beside its instants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TriggerState {
+    /// Somebody has switched it off, whatever the flow says.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub disabled: bool,
+    /// It was switched on again: its next instant is counted from now on.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub woken: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<Backfill>,
+    /// The run that a poll has started last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_run: Option<RunId>,
     /// What several upstream runs have met together so far, by the name of the preconditions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub windows: BTreeMap<String, WindowState>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Instants of the past that a schedule makes up for. Meanwhile it does nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Backfill {
+    /// Tells one backfill from another over the same instants.
+    pub id: String,
+    pub start: Millis,
+    pub end: Millis,
+    /// Instants before this one are settled.
+    pub current: Millis,
+    #[serde(default)]
+    pub paused: bool,
+    /// Inputs for its runs, over those of the trigger.
+    #[serde(default)]
+    pub inputs: Json,
+    #[serde(default)]
+    pub labels: Vec<(String, String)>,
+    /// When the schedule is due again afterwards.
+    #[serde(default)]
+    pub resume_due: Option<Millis>,
+    /// The run that was started last.
+    #[serde(default)]
+    pub last_run: Option<RunId>,
 }
 
 /// Conditions that have been met while a window is open.

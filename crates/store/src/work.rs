@@ -61,6 +61,30 @@ pub struct Tick {
     pub at: Millis,
     /// The instant after it.
     pub next: Option<Millis>,
+    /// It is made up for by the backfill that is under way.
+    pub backfill: bool,
+}
+
+/// What somebody wants of a trigger.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TriggerChange {
+    Disable,
+    Enable,
+    Backfill(Box<Backfill>),
+    PauseBackfill,
+    ResumeBackfill,
+    /// Before its end, or at it.
+    EndBackfill,
+    /// A poll has found something, and this run is about it.
+    Started {
+        run: RunId,
+    },
+    /// The trigger need not wait for the run that it started last.
+    Unlock,
+    /// An instant of the backfill is not wanted.
+    SkipBackfill {
+        at: Millis,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -188,6 +212,12 @@ pub enum OpKind {
         key: String,
         error_on_missing: bool,
     },
+    /// Switch a trigger on or off.
+    Toggle {
+        flow: FlowRef,
+        trigger: String,
+        enabled: bool,
+    },
     /// Admit a sub-run through the one admission.
     Admit(Box<AdmitRequest>),
     /// The quiet period is over: take a slot or wait in line.
@@ -231,6 +261,12 @@ pub enum Work {
         by: String,
     },
     AdvanceSchedule(ScheduleRow),
+    ChangeTrigger {
+        workspace: WorkspaceId,
+        flow: FlowRef,
+        trigger: String,
+        change: TriggerChange,
+    },
     /// A trigger has heard of a change and does not fire.
     Hear {
         workspace: WorkspaceId,

@@ -20,6 +20,16 @@ pub struct Trigger {
     /// All must hold for the trigger to fire.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// Kestra's words for the states of its runs that switch the trigger off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_after: Vec<String>,
+    /// Runs of the trigger may overlap.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_concurrent: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +66,14 @@ pub enum TriggerKind {
         timezone: String,
         recover: RecoverMissed,
     },
+    /// Asks the outside now and then.
+    Http {
+        interval_ms: i64,
+        /// The properties of the http.Request to send, string leaves being templates.
+        request: Json,
+        /// Over `response`; the same rule as for `runIf`.
+        response_condition: Template,
+    },
     /// Runs of other flows.
     Flow {
         /// Kestra's words for the states to hear of.
@@ -70,7 +88,7 @@ impl TriggerKind {
     pub fn is_timed(&self) -> bool {
         match self {
             TriggerKind::Schedule { .. } | TriggerKind::ScheduleOnDates { .. } => true,
-            TriggerKind::Webhook { .. } | TriggerKind::Flow { .. } => false,
+            TriggerKind::Webhook { .. } | TriggerKind::Flow { .. } | TriggerKind::Http { .. } => false,
         }
     }
 }
@@ -80,7 +98,10 @@ impl Trigger {
     pub fn windows(&self) -> impl Iterator<Item = &Preconditions> {
         let own = match &self.kind {
             TriggerKind::Flow { preconditions, .. } => preconditions.as_ref(),
-            TriggerKind::Webhook { .. } | TriggerKind::Schedule { .. } | TriggerKind::ScheduleOnDates { .. } => None,
+            TriggerKind::Webhook { .. }
+            | TriggerKind::Schedule { .. }
+            | TriggerKind::ScheduleOnDates { .. }
+            | TriggerKind::Http { .. } => None,
         };
         let older = self.conditions.iter().filter_map(|condition| match condition {
             Condition::Multiple(preconditions) => Some(preconditions),

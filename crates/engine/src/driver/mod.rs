@@ -15,7 +15,7 @@
 
 mod active;
 mod commit;
-mod outcome;
+pub(crate) mod outcome;
 mod settle;
 
 use crate::api::{Control, ControlError, RunChange};

@@ -1,5 +1,6 @@
 //! Triggers on a whole engine whose clock only moves when told.
 
+mod changes;
 mod flows;
 mod schedules;
 
@@ -41,6 +42,8 @@ impl Performer for Outside {
 struct House {
     engine: Arc<Engine>,
     clock: Arc<Mutex<Millis>>,
+    /// What every call is answered with.
+    outside: Arc<Mutex<Outcome>>,
     workspace: WorkspaceId,
 }
 
@@ -48,18 +51,19 @@ impl House {
     fn at(text: &str) -> House {
         let clock = Arc::new(Mutex::new(instant(text)));
         let reading = clock.clone();
+        let outside = Arc::new(Mutex::new(Outcome::Done { output: json!({}) }));
         let engine = Engine::start(Parts {
             store: MemoryStore::new(Arc::new(move || *reading.lock())),
             clock: Arc::new(Set(clock.clone())),
             entropy: Arc::new(SystemEntropy),
-            performer: Arc::new(Outside(Arc::new(Mutex::new(Outcome::Done { output: json!({}) })))),
+            performer: Arc::new(Outside(outside.clone())),
             catalog: &semel_tasks::REGISTRY,
             limits: Limits::default(),
             master_key: None,
             environment: vec![],
             url: None,
         });
-        House { engine, clock, workspace: WorkspaceId::default() }
+        House { engine, clock, outside, workspace: WorkspaceId::default() }
     }
 
     async fn push(&self, source: &str) {

@@ -162,6 +162,13 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// A text with expressions whose names are not checked.
+    pub fn only_parsed(&mut self, node: &'a Node, name: &str) -> Option<String> {
+        let text = self.template(node, name)?;
+        self.templates.retain(|used| !std::ptr::eq(used.node, node));
+        Some(text)
+    }
+
     fn expression(&mut self, node: &'a Node) {
         let Some(scalar) = node.scalar() else { return };
         match templates::parse(&scalar.text) {

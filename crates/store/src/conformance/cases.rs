@@ -122,6 +122,8 @@ macro_rules! conformance_cases {
             hear::a_push_forgets_what_a_trigger_remembers_of_other_conditions,
             hear::a_schedule_that_moves_on_keeps_what_is_remembered,
             hear::runs_that_an_admission_ends_are_announced,
+            hear::a_trigger_is_switched_off_and_on,
+            hear::a_backfill_settles_each_instant_once,
             hear::a_deleted_run_takes_its_changes_with_it,
             removal::a_live_run_is_not_removed,
             removal::a_run_in_doubt_is_not_removed,

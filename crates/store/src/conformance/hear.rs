@@ -148,6 +148,71 @@ pub fn runs_that_an_admission_ends_are_announced(b: &Bench) {
     assert!(found.iter().any(|c| (c.run, c.state.as_str()) == (third, "FAILED")), "{found:?}");
 }
 
+pub fn a_trigger_is_switched_off_and_on(b: &Bench) {
+    let row = flow(b.ws(), "shop", "after", "one");
+    push(b, row.clone(), vec![schedule(&row, "up", Some(b.now().plus(60)))]);
+    let change = |change| Work::ChangeTrigger {
+        workspace: b.ws(),
+        flow: FlowRef::new("shop", "after"),
+        trigger: "up".into(),
+        change,
+    };
+    let stored = || b.store.schedules(&b.ws()).unwrap().remove(0);
+    b.call(change(TriggerChange::Enable));
+    assert_eq!(stored().next_due, Some(b.now().plus(60)), "it was on");
+    b.call(change(TriggerChange::Disable));
+    assert_eq!((stored().next_due, stored().state.disabled), (None, true));
+    let pushed = flow(b.ws(), "shop", "after", "two");
+    push(b, pushed.clone(), vec![schedule(&pushed, "up", Some(b.now()))]);
+    assert_eq!((stored().next_due, stored().state.disabled), (None, true), "a push leaves it off");
+    b.call(change(TriggerChange::Enable));
+    assert_eq!((stored().next_due, stored().state.woken), (Some(b.now()), true));
+    b.call(Work::AdvanceSchedule(schedule(&row, "up", Some(b.now().plus(90)))));
+    assert_eq!((stored().next_due, stored().state), (Some(b.now().plus(90)), TriggerState::default()));
+    let other = Work::ChangeTrigger {
+        workspace: b.ws(),
+        flow: FlowRef::new("shop", "after"),
+        trigger: "x".into(),
+        change: TriggerChange::Disable,
+    };
+    assert!(matches!(b.call(other), Done::Missing));
+}
+
+pub fn a_backfill_settles_each_instant_once(b: &Bench) {
+    let row = flow(b.ws(), "shop", "order", "one");
+    push(b, row.clone(), vec![schedule(&row, "up", Some(b.now().plus(60)))]);
+    let change = |change| {
+        b.call(Work::ChangeTrigger { workspace: b.ws(), flow: row.flow.clone(), trigger: "up".into(), change })
+    };
+    let start = b.now().plus(-1_000);
+    let backfill = Backfill {
+        id: "b".into(),
+        start,
+        end: b.now(),
+        current: start,
+        paused: false,
+        inputs: serde_json::json!({}),
+        labels: vec![],
+        resume_due: None,
+        last_run: None,
+    };
+    change(TriggerChange::Backfill(Box::new(backfill)));
+    let stored = || b.store.schedules(&b.ws()).unwrap().remove(0);
+    assert_eq!(stored().next_due, Some(b.now()));
+    let tick = |at, backfill| Tick { trigger: "up".into(), at, next: None, backfill };
+    let event = |tick| AdmitRequest { tick: Some(tick), ..b.event() };
+    let run = b.start(event(tick(start, true)));
+    assert_eq!(stored().state.backfill.unwrap().last_run, Some(run));
+    assert_eq!(b.fail(Work::Admit(Box::new(event(tick(start, true))))).code(), "conflict");
+    assert_eq!(b.fail(Work::Admit(Box::new(event(tick(b.now(), false))))).code(), "conflict", "the schedule waits");
+    change(TriggerChange::PauseBackfill);
+    assert_eq!(stored().next_due, None);
+    assert_eq!(b.fail(Work::Admit(Box::new(event(tick(b.now(), true))))).code(), "conflict");
+    change(TriggerChange::ResumeBackfill);
+    change(TriggerChange::EndBackfill);
+    assert_eq!((stored().next_due, stored().state), (Some(b.now().plus(60)), TriggerState::default()));
+}
+
 pub fn a_deleted_run_takes_its_changes_with_it(b: &Bench) {
     let run = b.start(b.event());
     announced(b, run, "SUCCESS");

@@ -202,7 +202,7 @@ impl<'a> Program<'a> {
         let key = self.dice.chance(85).then(|| self.claim(&workspace));
         let at = self.oracle.now();
         let next = self.dice.chance(80).then(|| at.plus(1 + self.dice.below(9) as i64));
-        let tick = self.dice.chance(4).then(|| Tick { trigger: "tick".into(), at, next });
+        let tick = self.dice.chance(4).then(|| Tick { trigger: "tick".into(), at, next, backfill: false });
         AdmitRequest {
             workspace,
             flow: self.flow(),
@@ -437,6 +437,11 @@ impl<'a> Program<'a> {
     fn hear(&mut self) -> Work {
         match self.hearing() {
             Some(hearing) if self.dice.chance(70) => Work::Hear { workspace: self.workspace(), hearing },
+            None if self.dice.chance(60) => {
+                let changes = [TriggerChange::Disable, TriggerChange::Enable, TriggerChange::EndBackfill];
+                let change = self.dice.pick(&changes);
+                Work::ChangeTrigger { workspace: self.workspace(), flow: self.flow(), trigger: "tick".into(), change }
+            }
             Some(Hearing { run, version, .. }) => Work::Heard { workspace: self.workspace(), run, version },
             None => self.message(),
         }

@@ -3,6 +3,7 @@
 use super::commit::commit_new;
 use super::ending::{Fence, cancel_quiet, tree_state};
 use super::hear::{announce, hear};
+use super::triggers::take_tick;
 use super::{lanes, restore};
 use crate::error::StoreError;
 use crate::rows::*;
@@ -138,17 +139,6 @@ fn decision_row(tx: &dyn Look, request: &AdmitRequest, looked: &Looked, result: 
 /// Decides one occurrence and applies the decision.
 pub fn admit(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<AdmitResult> {
     admit_with(tx, request, None)
-}
-
-/// An instant that is not due any more was settled before, however long its key is remembered.
-fn take_tick(tx: &mut dyn Tx, request: &AdmitRequest, tick: &Tick) -> Result<()> {
-    let stored = tx.flow_schedules(&request.workspace, &request.flow)?;
-    match stored.into_iter().find(|row| row.trigger == tick.trigger) {
-        Some(row) if row.next_due.is_some_and(|due| due <= tick.at) => {
-            tx.update_schedule(&ScheduleRow { next_due: tick.next, last_fired: Some(tick.at), ..row })
-        }
-        _ => Err(StoreError::Conflict(format!("{} of {} is not due any more", tick.at.to_rfc3339(), tick.trigger))),
-    }
 }
 
 /// As [`admit`]; a run that gets its slot begins with `first`, in the same transaction.

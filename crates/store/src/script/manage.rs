@@ -59,7 +59,17 @@ fn carried_over(tx: &mut dyn Tx, head: &FlowRow, row: &FlowRow, schedules: &[Sch
     let carry = |new: &ScheduleRow| {
         let same = before.get(&new.trigger).is_some_and(|instants| after.get(&new.trigger) == Some(instants));
         let old = stored.iter().find(|old| old.trigger == new.trigger);
-        old.filter(|old| same && old.next_due.is_some() >= new.next_due.is_some()).unwrap_or(new).clone()
+        match old {
+            // What somebody switched off stays off.
+            Some(old) if old.state.disabled => {
+                let state = TriggerState { disabled: true, ..TriggerState::default() };
+                ScheduleRow { next_due: None, state, ..new.clone() }
+            }
+            Some(old) if same && (old.next_due.is_some() || new.next_due.is_none() || old.state.backfill.is_some()) => {
+                old.clone()
+            }
+            _ => new.clone(),
+        }
     };
     Ok(schedules.iter().map(carry).collect())
 }
@@ -75,6 +85,8 @@ fn instants(row: &FlowRow) -> BTreeMap<String, Instants> {
         TriggerKind::ScheduleOnDates { dates, .. } => Some((trigger.id.clone(), Instants::Dates(dates.clone()))),
         // What it remembers is about the conditions it had.
         TriggerKind::Flow { .. } => Some((trigger.id.clone(), Instants::Upstream(Box::new(trigger)))),
+        // A push that changes what is asked for does not change when.
+        TriggerKind::Http { interval_ms, .. } => Some((trigger.id.clone(), Instants::Every(*interval_ms))),
         TriggerKind::Webhook { .. } => None,
     };
     flow.triggers.into_iter().filter_map(timed).collect()
@@ -85,6 +97,7 @@ enum Instants {
     Cron(String, String, bool),
     Dates(Vec<Millis>),
     Upstream(Box<Trigger>),
+    Every(i64),
 }
 
 pub(super) struct KvWrite<'a> {
@@ -254,7 +267,8 @@ pub(super) fn advance_schedule(tx: &mut dyn Tx, row: &ScheduleRow) -> Result<Don
     let stored = tx.flow_schedules(&row.workspace, &row.flow)?;
     let Some(stored) = stored.into_iter().find(|stored| stored.trigger == row.trigger) else { return Ok(Done::Unit) };
     if stored.next_due.is_some_and(|due| row.next_due.is_none_or(|next| next >= due)) {
-        tx.update_schedule(&ScheduleRow { state: stored.state, ..row.clone() })?;
+        let state = TriggerState { woken: false, ..stored.state };
+        tx.update_schedule(&ScheduleRow { state, ..row.clone() })?;
     }
     Ok(Done::Unit)
 }

@@ -12,6 +12,7 @@ mod hear;
 mod lanes;
 mod manage;
 mod restore;
+mod triggers;
 
 pub use admit::{admit, head_of, peek};
 pub use ending::watch_hash;
@@ -31,6 +32,10 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::PutFlow { row, schedules, rule } => manage::put_flow(tx, row, schedules, *rule),
         Work::DeleteFlow { workspace, flow, by } => manage::delete_flow(tx, workspace, flow, by),
         Work::AdvanceSchedule(row) => manage::advance_schedule(tx, row),
+        Work::ChangeTrigger { workspace, flow, trigger, change } => {
+            let found = triggers::change(tx, workspace, flow, trigger, change)?;
+            Ok(if found { Done::Unit } else { Done::Missing })
+        }
         Work::Hear { workspace, hearing } => hear::hear(tx, workspace, hearing).map(|()| Done::Unit),
         Work::Heard { workspace, run, version } => hear::heard(tx, workspace, *run, *version),
         Work::KvSet { workspace, namespace, key, value, kv_type, overwrite, ttl_ms } => {

@@ -10,6 +10,7 @@ pub mod kv_get;
 pub mod kv_set;
 pub mod log_log;
 pub mod output_values;
+pub mod trigger_toggle;
 
 use semel_core::ir::{FieldKind, FieldSpec};
 
