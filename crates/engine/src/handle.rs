@@ -22,8 +22,8 @@ use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
 use semel_store::{
-    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, Hearing, NodeRow, NodeState, Note, Peeked, PushRule, Refusal,
-    ScheduleRow, Store, StoreError, SweepRules, Tick, TriggerState, Work,
+    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, Hearing, NodeRow, NodeState, Note, Peeked, PushRule,
+    Refusal, ScheduleRow, Store, StoreError, SweepRules, Tick, TriggerState, Work,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;

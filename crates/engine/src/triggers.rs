@@ -53,8 +53,7 @@ impl Engine {
             Some(TriggerView { row, flow })
         };
         let views = rows.into_iter().filter_map(view);
-        let by_clock = |kind: &TriggerKind| kind.is_timed() || matches!(kind, TriggerKind::Http { .. });
-        Ok(views.filter(|view| view.trigger().is_some_and(|trigger| by_clock(&trigger.kind))).collect())
+        Ok(views.filter(|view| view.trigger().is_some_and(|trigger| trigger.kind.has_instants())).collect())
     }
 
     pub fn trigger(

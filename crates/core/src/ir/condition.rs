@@ -259,9 +259,10 @@ impl TimeWindow {
         let midnight = now.0.div_euclid(DAY_MS) * DAY_MS;
         let (start, end) = match self {
             TimeWindow::DurationWindow { window_ms, advance_ms } => {
-                // Windows of a day or less begin with the day; longer ones with the first day of all.
-                let origin = if DAY_MS % window_ms == 0 { midnight - DAY_MS } else { 0 } + advance_ms;
-                let start = origin + (now.0 - origin).div_euclid(window_ms) * window_ms;
+                // The first window of the day begins at midnight, or as long after it as the author says.
+                let today = midnight + advance_ms.rem_euclid(DAY_MS);
+                let first = if today > now.0 { today - DAY_MS } else { today };
+                let start = first + (now.0 - first) / window_ms * window_ms;
                 (start, start + window_ms - 1)
             }
             TimeWindow::SlidingWindow { window_ms } => (now.0, now.0 + window_ms),
@@ -294,6 +295,8 @@ mod tests {
         assert_eq!(around(hours(6, 0), now), pair("2026-01-02T12:00:00", "2026-01-02T17:59:59"));
         assert_eq!(around(hours(6, 3), now), pair("2026-01-02T09:00:00", "2026-01-02T14:59:59"));
         assert_eq!(around(hours(24, 14), now), pair("2026-01-01T14:00:00", "2026-01-02T13:59:59"));
+        assert_eq!(around(hours(7, 0), now), pair("2026-01-02T07:00:00", "2026-01-02T13:59:59"));
+        assert_eq!(around(hours(48, 0), now), pair("2026-01-02T00:00:00", "2026-01-03T23:59:59"));
         let day = TimeWindow::DailyTimeDeadline { deadline_ms: 9 * 3_600_000 };
         assert_eq!(around(day, now), pair("2026-01-02T00:00:00", "2026-01-02T09:00:00"));
         let part = TimeWindow::DailyTimeWindow { start_ms: 3_600_000, end_ms: 7_200_000 };

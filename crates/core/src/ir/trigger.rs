@@ -84,6 +84,11 @@ pub enum TriggerKind {
 }
 
 impl TriggerKind {
+    /// The engine looks at it by itself, again and again.
+    pub fn has_instants(&self) -> bool {
+        self.is_timed() || matches!(self, TriggerKind::Http { .. })
+    }
+
     /// When it fires follows from the clock alone.
     pub fn is_timed(&self) -> bool {
         match self {

@@ -5,7 +5,6 @@ use super::ending::{Fence, cancel_quiet, tree_state};
 use super::hear::{announce, hear};
 use super::triggers::take_tick;
 use super::{lanes, restore};
-use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Look, Result, Tx};
 use crate::work::*;

@@ -20,6 +20,7 @@ mod decided;
 mod disk_full;
 mod doubts;
 mod events;
+mod flow_triggers;
 mod lanes;
 mod lanes_more;
 mod limits;
