@@ -1,7 +1,7 @@
 //! From an occurrence to a prepared request: everything that can be computed outside the
 //! transaction is, and whatever fails here stores nothing and spends no key.
 
-use crate::api::{AdmitError, Occurrence};
+use crate::api::{AdmitError, Occurrence, TriggerValue};
 use crate::driver::{Born, Driver};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
@@ -121,6 +121,9 @@ pub fn prepare(
     if reads {
         memory.trigger = trigger_value(&Value::from_json(&sent).to_stored());
         memory.labels = labels.iter().cloned().collect();
+    }
+    if let TriggerValue::Heard { outputs, .. } = &occurrence.trigger {
+        memory.outputs = Value::from_json(outputs);
     }
     let mut filled = None;
     if let Some(trigger) = trigger.filter(|trigger| !trigger.inputs.is_empty()) {

@@ -6,21 +6,22 @@
 //! between leaves the row, and nothing happens twice when somebody looks again. Two nodes that look at once get a
 //! conflict, and the row is looked at anew.
 
-use crate::api::{AdmitError, Occurrence};
+use crate::api::{AdmitError, Occurrence, TriggerValue};
 use crate::conditions::{self, Upstream};
 use crate::flows::Listener;
 use crate::handle::Engine;
 use crate::memory::{Memory, trigger_value};
 use crate::scope::ExprScope;
+use crate::taskruns::{TaskRun, Telling};
 use semel_core::admission::PresetName;
-use semel_core::ir::{Condition, Preconditions};
-use semel_core::run::{Event, RunState, StateOf, StepKey, StepOutcome, decode_events};
-use semel_core::{Door, Millis, RunId, WorkspaceId};
+use semel_core::ir::{Condition, Preconditions, Trigger};
+use semel_core::run::{RunState, StateOf, decode_events};
+use semel_core::{Door, Millis};
 use semel_expr::Value;
 use semel_store::script::listener as listener_name;
 use semel_store::{ChangeRow, Hearing, RunRow, ScheduleRow, StoreError, TriggerChange, WindowState, Windows, Work};
 use serde_json::{Value as Json, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Changes looked at in one go.
 const CHANGES_PAGE: u32 = 100;
@@ -39,7 +40,8 @@ enum Judged {
     Nothing,
     /// It remembers something else from now on.
     Remembers((Windows, Windows)),
-    Fires(Option<(Windows, Windows)>),
+    /// With the outputs of the upstream run's tasks, if they are read.
+    Fires(Option<(Windows, Windows)>, Json),
 }
 
 /// A change with all that triggers look at.
@@ -138,8 +140,8 @@ impl Engine {
             Judged::Remembers(windows) => {
                 self.write(Work::Hear { workspace, hearing: hearing(Some(windows)) }).await.map(|_| ())
             }
-            Judged::Fires(windows) => {
-                let occurrence = occurrence(listener, heard);
+            Judged::Fires(windows, outputs) => {
+                let occurrence = occurrence(listener, heard, outputs);
                 match self.admit_heard(occurrence, hearing(windows.clone())).await {
                     Ok(_) => Ok(()),
                     Err(AdmitError::Store(error)) => Err(error),
@@ -161,12 +163,16 @@ impl Engine {
         let trigger = listener.trigger();
         let workspace = &heard.change.workspace;
         let mut upstream = heard.upstream.clone();
-        if needs_attempts(trigger.conditions.iter().chain(trigger.windows().flat_map(|w| w.conditions.values()))) {
-            upstream.retried = self.retried(workspace, upstream.run)?;
+        let mut told = json!({});
+        let all = || trigger.conditions.iter().chain(trigger.windows().flat_map(|w| w.conditions.values()));
+        if needs_attempts(all()) || reads_outputs(trigger) {
+            let runs = self.task_runs(&heard.run)?;
+            (upstream.retried, told) = (retried(&runs), outputs(&runs));
         }
         let memory = Memory {
             trigger: trigger_value(&Value::from_json(&variables(listener, heard)).to_stored()),
             labels: upstream.labels.iter().cloned().collect(),
+            outputs: Value::from_json(&told),
             ..Memory::default()
         };
         let now = self.store().now();
@@ -188,7 +194,7 @@ impl Engine {
             return Ok(Judged::Nothing);
         }
         if trigger.windows().next().is_none() {
-            return Ok(Judged::Fires(None));
+            return Ok(Judged::Fires(None, told));
         }
         let before: Windows = state.windows;
         let mut after = before.clone();
@@ -202,47 +208,51 @@ impl Engine {
                 for window in trigger.windows().filter(|window| window.reset_on_success) {
                     after.remove(&window.id);
                 }
-                Judged::Fires(Some((before, after)))
+                Judged::Fires(Some((before, after)), told)
             }
             false if before != after => Judged::Remembers((before, after)),
             false => Judged::Nothing,
         })
     }
 
-    /// How the attempts ended of tasks that took more than one.
-    fn retried(&self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<String>, StoreError> {
-        let mut failures: BTreeMap<StepKey, usize> = BTreeMap::new();
-        let mut done: BTreeMap<StepKey, &'static str> = BTreeMap::new();
+    /// The task runs of the upstream run, as its journal tells them.
+    fn task_runs(&self, run: &RunRow) -> Result<Vec<TaskRun>, StoreError> {
+        let mut telling = Telling::new(run.logical);
         let mut after = 0;
         loop {
-            let rows = self.store().journal(workspace, run, after, JOURNAL_PAGE)?;
+            let rows = self.store().journal(&run.workspace, run.id, after, JOURNAL_PAGE)?;
             for row in &rows {
                 after = row.seq;
                 let events = decode_events(&row.events, row.values.as_deref());
-                for event in events.map_err(|error| StoreError::Bug(format!("the journal of {run}: {error}")))? {
-                    match event {
-                        Event::AttemptFailed { step, .. } => *failures.entry(step).or_default() += 1,
-                        Event::StepEnded { step, outcome: StepOutcome::Success, .. } => {
-                            _ = done.insert(step, "SUCCESS")
-                        }
-                        Event::StepEnded { step, outcome: StepOutcome::Warning, .. } => {
-                            _ = done.insert(step, "WARNING")
-                        }
-                        _ => {}
-                    }
+                for event in events.map_err(|error| StoreError::Bug(format!("the journal of {}: {error}", run.id)))? {
+                    telling.hear(&event, row.at);
                 }
             }
             if rows.len() < JOURNAL_PAGE as usize {
-                break;
+                return Ok(telling.done().task_runs);
             }
         }
-        let of_step = |(step, failed): (StepKey, usize)| {
-            let last = done.get(&step).copied();
-            let all = std::iter::repeat_n("FAILED", failed).chain(last).map(str::to_owned);
-            if failed + usize::from(last.is_some()) > 1 { all.collect() } else { Vec::new() }
-        };
-        Ok(failures.into_iter().flat_map(of_step).collect())
     }
+}
+
+/// How the attempts ended of tasks that took more than one.
+fn retried(runs: &[TaskRun]) -> Vec<String> {
+    let several = runs.iter().filter(|run| run.attempts.len() > 1).flat_map(|run| &run.attempts);
+    several.filter_map(|attempt| attempt.last()).map(|(state, _)| state.word().to_owned()).collect()
+}
+
+/// `outputs` as the flow itself would see them, without what loops made.
+fn outputs(runs: &[TaskRun]) -> Json {
+    let plain = runs.iter().filter(|run| run.iteration.is_none());
+    let shown =
+        plain.filter_map(|run| Some((run.step.task_id().to_owned(), crate::public_json(run.outputs.as_ref()?))));
+    Json::Object(shown.collect())
+}
+
+/// Whether a template of the trigger may read the outputs of tasks.
+fn reads_outputs(trigger: &Trigger) -> bool {
+    let text = serde_json::to_string(trigger).unwrap_or_default();
+    text.replace("trigger.outputs", "").contains("outputs")
 }
 
 fn needs_attempts<'a>(conditions: impl Iterator<Item = &'a Condition>) -> bool {
@@ -294,7 +304,7 @@ fn variables(listener: &Listener, heard: &Heard) -> Json {
     })
 }
 
-fn occurrence(listener: &Listener, heard: &Heard) -> Occurrence {
+fn occurrence(listener: &Listener, heard: &Heard, outputs: Json) -> Occurrence {
     let trigger = listener.trigger();
     let change = &heard.change;
     Occurrence {
@@ -309,7 +319,7 @@ fn occurrence(listener: &Listener, heard: &Heard) -> Occurrence {
         request_preset: None,
         scope: None,
         inputs: json!({}),
-        trigger: variables(listener, heard).into(),
+        trigger: TriggerValue::Heard { variables: variables(listener, heard), outputs },
         trigger_id: Some(trigger.id.clone()),
         labels: heard.upstream.labels.iter().filter(|(key, _)| !key.starts_with("system.")).cloned().collect(),
         correlation_id: Some(heard.run.correlation_id.clone()),

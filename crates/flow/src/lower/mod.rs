@@ -44,6 +44,8 @@ const FINDINGS_MAX: usize = 500;
 pub(crate) enum Moment {
     /// Before the run exists: keys, trigger inputs.
     Admission,
+    /// Before the run exists, with an upstream run in sight: the templates of a flow trigger.
+    Upstream,
     /// Inside the run, at the task with this position in the order of tasks.
     Task(usize),
     /// When the run has ended, or not bound to one place (variables).

@@ -94,6 +94,10 @@ impl<'a> Context<'a> {
         let id = self.required(&raw, "a trigger", "id").and_then(|node| self.id(node, TRIGGER_ID));
         let type_node = self.required(&raw, "a trigger", "type")?;
         let (name, own) = self.trigger_type(type_node)?;
+        if name == "trigger.Flow" {
+            // Until this trigger has been read.
+            self.moment = Moment::Upstream;
+        }
         let request = self.catalog.find("http.Request").filter(|_| name == "http.Trigger");
         let sent: Vec<&str> =
             request.map(|spec| spec.fields.iter().map(|field| field.name).collect()).unwrap_or_default();

@@ -149,6 +149,17 @@ async fn the_older_form_and_closed_windows() {
 }
 
 #[tokio::test]
+async fn templates_of_the_trigger_see_the_upstream_tasks() {
+    let house = House::at("2026-01-02T10:00:00Z");
+    house.push(UP).await;
+    house.push(&down("    inputs: {said: '{{ outputs.t.value }} by {{ trigger.flowId }}'}\n    conditions:\n      - type: condition.Expression\n        expression: \"{{ outputs.t.value == 'hello' }}\"\n")).await;
+    house.run("up", false).await;
+    let inputs: Vec<_> =
+        house.runs().into_iter().filter(|(row, _)| row.flow.id == "down").map(|(_, v)| v.inputs).collect();
+    assert_eq!(inputs, [Some(json!({"said": "hello by up"}))]);
+}
+
+#[tokio::test]
 async fn a_deleted_upstream_run_starts_nothing() {
     let house = House::at("2026-01-02T10:00:00Z");
     house.push(UP).await;
