@@ -102,10 +102,12 @@ pub enum Door {
     Callback,
     Queue,
     Cli,
+    /// Another run has changed its state.
+    Flow,
 }
 
 impl Door {
-    pub const ALL: [Door; 10] = [
+    pub const ALL: [Door; 11] = [
         Door::Trigger,
         Door::Kestra,
         Door::Conductor,
@@ -116,6 +118,7 @@ impl Door {
         Door::Callback,
         Door::Queue,
         Door::Cli,
+        Door::Flow,
     ];
 
     pub fn word(self) -> &'static str {
@@ -130,6 +133,7 @@ impl Door {
             Door::Callback => "callback",
             Door::Queue => "queue",
             Door::Cli => "cli",
+            Door::Flow => "flow",
         }
     }
 
@@ -137,7 +141,7 @@ impl Door {
     pub fn carries_payload(self) -> bool {
         match self {
             Door::Trigger | Door::Webhook | Door::Kestra | Door::Conductor | Door::Queue | Door::Cli => true,
-            Door::Schedule | Door::Subflow | Door::StartTask | Door::Callback => false,
+            Door::Schedule | Door::Subflow | Door::StartTask | Door::Callback | Door::Flow => false,
         }
     }
 }

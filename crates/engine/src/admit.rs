@@ -1,7 +1,7 @@
 //! From an occurrence to a prepared request: everything that can be computed outside the
 //! transaction is, and whatever fails here stores nothing and spends no key.
 
-use crate::api::{AdmitError, Occurrence};
+use crate::api::{AdmitError, Occurrence, TriggerValue};
 use crate::driver::{Born, Driver};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
@@ -90,6 +90,8 @@ fn begin(
         root: None,
         depth: 0,
         tick: None,
+        hearing: None,
+        announced: false,
         parent: None,
     })
 }
@@ -119,6 +121,9 @@ pub fn prepare(
     if reads {
         memory.trigger = trigger_value(&Value::from_json(&sent).to_stored());
         memory.labels = labels.iter().cloned().collect();
+    }
+    if let TriggerValue::Heard { outputs, .. } = &occurrence.trigger {
+        memory.outputs = Value::from_json(outputs);
     }
     let mut filled = None;
     if let Some(trigger) = trigger.filter(|trigger| !trigger.inputs.is_empty()) {
@@ -234,7 +239,8 @@ fn fill_from_trigger(
             message: format!("input `{name}` would hold a secret; read it with secret() in the task instead"),
         })?;
         if let Some(map) = given.as_object_mut() {
-            map.insert(name.clone(), plain);
+            // What comes with the occurrence itself, as with a backfill, is meant to differ.
+            map.entry(name).or_insert(plain);
         }
     }
     Ok(())
@@ -318,11 +324,13 @@ fn lane_for(
     let Some(spec) = spec else {
         // A schedule is its own lane: its ticks do not overlap, and those made up for wait in line.
         return Ok(match (&occurrence.door, &occurrence.trigger_id) {
-            (Door::Schedule, Some(id)) => Some(LaneRequest {
-                hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &format!("schedule {id}")),
-                limit: 1,
-                busy: Busy::Queue { max: SCHEDULE_QUEUE_MAX },
-            }),
+            (Door::Schedule, Some(id)) if !trigger_of(occurrence).is_some_and(|trigger| trigger.allow_concurrent) => {
+                Some(LaneRequest {
+                    hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &format!("schedule {id}")),
+                    limit: 1,
+                    busy: Busy::Queue { max: SCHEDULE_QUEUE_MAX },
+                })
+            }
             _ => None,
         });
     };

@@ -45,6 +45,11 @@ pub struct Occurrence {
 #[derive(Clone)]
 pub enum TriggerValue {
     Given(Json),
+    /// Of a flow trigger, with the outputs of the upstream run's tasks, which its templates may read as `outputs`.
+    Heard {
+        variables: Json,
+        outputs: Json,
+    },
     /// `data` (the inputs as they were sent), `key` and `headers`; written out only if the occurrence is no twin.
     Request {
         headers: Arc<dyn Fn() -> Json + Send + Sync>,
@@ -55,14 +60,14 @@ impl TriggerValue {
     /// A part that tells payloads apart. All of a request's payload is in its inputs.
     pub(crate) fn payload(&self, name: &str) -> Option<&Json> {
         match self {
-            TriggerValue::Given(value) => value.get(name),
+            TriggerValue::Given(value) | TriggerValue::Heard { variables: value, .. } => value.get(name),
             TriggerValue::Request { .. } => None,
         }
     }
 
     pub(crate) fn written_out(&self, inputs: &Json, key: Option<&str>) -> Cow<'_, Json> {
         match self {
-            TriggerValue::Given(value) => Cow::Borrowed(value),
+            TriggerValue::Given(value) | TriggerValue::Heard { variables: value, .. } => Cow::Borrowed(value),
             TriggerValue::Request { headers } => Cow::Owned(json!({"data": inputs, "key": key, "headers": headers()})),
         }
     }
@@ -77,7 +82,7 @@ impl From<Json> for TriggerValue {
 impl fmt::Debug for TriggerValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TriggerValue::Given(value) => write!(f, "{value}"),
+            TriggerValue::Given(value) | TriggerValue::Heard { variables: value, .. } => write!(f, "{value}"),
             TriggerValue::Request { .. } => f.write_str("(a request)"),
         }
     }

@@ -15,6 +15,18 @@ impl Engine {
                 if let Err(error) = self.tick_schedules().await {
                     tracing::error!(%error, "schedules cannot be read");
                 }
+                for poll in std::mem::take(&mut *self.polls().lock()) {
+                    let engine = self.clone();
+                    // A far side that takes its time delays nobody else.
+                    tokio::spawn(async move {
+                        if let Err(error) = engine.poll(poll).await {
+                            tracing::warn!(%error, "a poll could not be settled");
+                        }
+                    });
+                }
+                if let Err(error) = self.hear_changes().await {
+                    tracing::error!(%error, "changes of runs cannot be read");
+                }
                 let now = self.store().now();
                 if now >= sweep_at && self.is_first() {
                     match self.sweep(rules).await {

@@ -247,6 +247,10 @@ impl Evaluator<'_> {
             KvOp::Delete { namespace, key, error_on_missing } => {
                 OpKind::KvDelete { namespace: own(namespace), key, error_on_missing }
             }
+            KvOp::Toggle { namespace, flow_id, trigger, enabled } => {
+                let flow_id = flow_id.unwrap_or_else(|| self.flow.flow_ref.id.clone());
+                OpKind::Toggle { flow: FlowRef::new(own(namespace), flow_id), trigger, enabled }
+            }
         })
     }
 
@@ -339,6 +343,7 @@ impl Evaluator<'_> {
         if !explicit {
             request.policy = CHILD_POLICY;
         }
+        request.announced = self.flows.is_heard(self.workspace, &["CANCELLED", "FAILED"]);
         Ok(OpKind::Admit(Box::new(request)))
     }
 }

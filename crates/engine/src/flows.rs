@@ -2,7 +2,7 @@
 
 use crate::api::FlowLookupError;
 use parking_lot::RwLock;
-use semel_core::ir::{Flow, LeafMode, Task, TaskKind};
+use semel_core::ir::{Flow, LeafMode, Task, TaskKind, Trigger, TriggerKind};
 use semel_core::run::FlowIndex;
 use semel_core::{FlowRef, Millis, WorkspaceId, planted};
 use semel_expr::Value;
@@ -87,6 +87,39 @@ fn collect_ids(json: &serde_json::Value, ids: &mut BTreeSet<String>) {
 
 type Key = (WorkspaceId, FlowRef);
 
+/// A trigger that hears of runs, and the flow it belongs to.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    pub flow: Arc<LoadedFlow>,
+    /// Its place among the flow's triggers.
+    at: usize,
+}
+
+impl Listener {
+    pub fn trigger(&self) -> &Trigger {
+        &self.flow.index.flow.triggers[self.at]
+    }
+
+    /// It fires for other runs in this state.
+    pub fn hears(&self, state: &str) -> bool {
+        match &self.trigger().kind {
+            TriggerKind::Flow { states, .. } => states.iter().any(|one| one == state),
+            TriggerKind::Webhook { .. }
+            | TriggerKind::Schedule { .. }
+            | TriggerKind::ScheduleOnDates { .. }
+            | TriggerKind::Http { .. } => false,
+        }
+    }
+
+    /// It is switched off by a run of its own in this state.
+    pub fn stops(&self, state: &str) -> bool {
+        self.trigger().stop_after.iter().any(|one| one == state)
+    }
+}
+
+/// The flow triggers of a workspace, in order of flow and trigger.
+type Listeners = Arc<Vec<Listener>>;
+
 /// Newest revisions and the ones that runs pin, read once.
 pub struct Flows {
     store: Arc<dyn Store>,
@@ -95,6 +128,8 @@ pub struct Flows {
     /// Pushes so far: what was read before one is not kept after it.
     pushes: AtomicU64,
     pinned: RwLock<BTreeMap<(Key, u32), Arc<LoadedFlow>>>,
+    /// With the instant at which they were read.
+    listeners: RwLock<BTreeMap<WorkspaceId, (Listeners, Millis)>>,
 }
 
 const HEAD_TRUSTED_MS: i64 = 1_000;
@@ -103,7 +138,13 @@ const PINNED_MAX: usize = 1_024;
 
 impl Flows {
     pub fn new(store: Arc<dyn Store>) -> Flows {
-        Flows { store, heads: RwLock::default(), pushes: AtomicU64::new(0), pinned: RwLock::default() }
+        Flows {
+            store,
+            heads: RwLock::default(),
+            pushes: AtomicU64::new(0),
+            pinned: RwLock::default(),
+            listeners: RwLock::default(),
+        }
     }
 
     /// The newest revision.
@@ -173,9 +214,47 @@ impl Flows {
         }
     }
 
+    /// Who hears of the workspace's runs.
+    pub fn listeners(&self, workspace: &WorkspaceId) -> Result<Listeners, StoreError> {
+        if let Some((found, at)) = self.listeners.read().get(workspace)
+            && self.is_fresh(*at)
+        {
+            return Ok(found.clone());
+        }
+        let before = self.pushes.load(Ordering::SeqCst);
+        let mut found = Vec::new();
+        let mut flows: Vec<FlowRef> = self.store.schedules(workspace)?.into_iter().map(|row| row.flow).collect();
+        flows.dedup();
+        for name in flows {
+            let flow = match self.head(workspace, &name) {
+                Ok(flow) => flow,
+                Err(FlowLookupError::Store(error)) => return Err(error),
+                // Removed since.
+                Err(FlowLookupError::Unknown(_) | FlowLookupError::Ambiguous { .. }) => continue,
+            };
+            let triggers = flow.index.flow.triggers.iter().enumerate();
+            let hears = |t: &Trigger| matches!(t.kind, TriggerKind::Flow { .. }) || !t.stop_after.is_empty();
+            let heard = triggers.filter(|(_, t)| !t.disabled && hears(t));
+            found.extend(heard.map(|(at, _)| Listener { flow: flow.clone(), at }));
+        }
+        let found = Arc::new(found);
+        let mut listeners = self.listeners.write();
+        if self.pushes.load(Ordering::SeqCst) == before {
+            listeners.insert(workspace.clone(), (found.clone(), self.store.now()));
+        }
+        Ok(found)
+    }
+
+    /// Whether anybody hears of one of these states. If that cannot be read now, somebody may.
+    pub fn is_heard(&self, workspace: &WorkspaceId, states: &[&str]) -> bool {
+        let hears = |one: &Listener| states.iter().any(|state| one.hears(state) || one.stops(state));
+        self.listeners(workspace).map_or(true, |listeners| listeners.iter().any(hears))
+    }
+
     /// A push changed the newest revision.
     pub fn forget(&self, workspace: &WorkspaceId, flow: &FlowRef) {
         let mut heads = self.heads.write();
+        self.listeners.write().remove(workspace);
         self.pushes.fetch_add(1, Ordering::SeqCst);
         heads.remove(&(workspace.clone(), flow.clone()));
     }

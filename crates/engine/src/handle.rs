@@ -8,6 +8,7 @@ use crate::driver::{Born, Driver, Happened};
 use crate::files::Upload;
 use crate::flows::{Flows, LoadedFlow};
 use crate::memory::{Memory, trigger_value};
+use crate::polling::Poll;
 use crate::ports::{Aside, Clock, Entropy, Performer};
 use crate::schedules::first_after;
 use crate::scope::{ExprScope, Services};
@@ -22,8 +23,8 @@ use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
 use semel_store::{
-    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, NodeRow, NodeState, Note, Peeked, PushRule, Refusal,
-    ScheduleRow, Store, StoreError, SweepRules, Tick, Work,
+    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, Hearing, NodeRow, NodeState, Note, Peeked, PushRule,
+    Refusal, ScheduleRow, Store, StoreError, SweepRules, Tick, TriggerState, Work,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,6 +63,9 @@ pub struct Engine {
     /// Read-only decisions logged per claim, since the process began.
     logged: Mutex<BTreeMap<Hash16, u32>>,
     fatal: Fatal,
+    performer: Arc<dyn Performer>,
+    /// Polls whose turn has come.
+    polls: Mutex<Vec<Poll>>,
 }
 
 /// Who hears of a durable admission. Cloned into the store's answer, so that it is told whether or
@@ -105,6 +109,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Rows of the decision log that twins of one event may add.
 const DECISIONS_PER_KEY_MAX: u32 = 10_000;
 const LOGGED_KEYS_MAX: usize = 65_536;
+/// States in which an admission can leave runs.
+const ENDED_AT_ADMISSION: &[&str] = &["CANCELLED", "FAILED"];
 
 impl Engine {
     /// Builds the engine and starts its driver thread, which first recovers active runs. Must be
@@ -145,6 +151,7 @@ impl Engine {
         let waiters: Waiters = Arc::default();
         let ready = Arc::new(AtomicBool::new(false));
         let fatal = Fatal::default();
+        let performer = parts.performer.clone();
         let shell = Shell {
             driver: Driver::new(services.clone(), flows.clone(), parts.limits.clone()),
             store: parts.store,
@@ -181,8 +188,30 @@ impl Engine {
             admitting: Arc::default(),
             logged: Mutex::default(),
             fatal,
+            performer,
+            polls: Mutex::default(),
         });
         (engine, shell)
+    }
+
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
+    pub(crate) fn performer(&self) -> &Arc<dyn Performer> {
+        &self.performer
+    }
+
+    pub(crate) fn polls(&self) -> &Mutex<Vec<Poll>> {
+        &self.polls
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn flows(&self) -> &Arc<Flows> {
+        &self.flows
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -277,6 +306,24 @@ impl Engine {
 
     /// As [`Engine::admit`]; what is an instant of a schedule moves the schedule on as well.
     pub(crate) async fn admit_at(&self, occurrence: Occurrence, tick: Option<Tick>) -> Result<AdmitResult, AdmitError> {
+        self.admit_once(occurrence, tick, None).await
+    }
+
+    /// As [`Engine::admit`]; what is a change of another run is settled for the trigger as well.
+    pub(crate) async fn admit_heard(
+        &self,
+        occurrence: Occurrence,
+        hearing: Hearing,
+    ) -> Result<AdmitResult, AdmitError> {
+        self.admit_once(occurrence, None, Some(hearing)).await
+    }
+
+    async fn admit_once(
+        &self,
+        occurrence: Occurrence,
+        tick: Option<Tick>,
+        hearing: Option<Hearing>,
+    ) -> Result<AdmitResult, AdmitError> {
         if self.stopping.load(Ordering::SeqCst) {
             return Err(StoreError::Closed.into());
         }
@@ -285,7 +332,7 @@ impl Engine {
         }
         let (flow, now) = (occurrence.flow.clone(), self.store().now());
         let sketch = sketch(&self.services, &occurrence, now);
-        let mut looked = tick.is_some();
+        let mut looked = tick.is_some() || hearing.is_some();
         if let Some(sketch) = sketch.as_ref().filter(|_| !looked) {
             match self.peek(sketch).await? {
                 Some((result, row)) if is_checked(&result, &flow) => return Ok(self.twin(result, row)),
@@ -294,8 +341,9 @@ impl Engine {
                 None => looked = true,
             }
         }
-        let request =
-            AdmitRequest { tick, ..away::noticed(|| prepare(&self.services, occurrence, sketch, None, now))?? };
+        let prepared = away::noticed(|| prepare(&self.services, occurrence, sketch, None, now))??;
+        let announced = self.flows.is_heard(&prepared.workspace, ENDED_AT_ADMISSION);
+        let request = AdmitRequest { tick, hearing, announced, ..prepared };
         if request.key.is_some()
             && !looked
             && let Some((result, row)) = self.peek(&request).await?
@@ -749,14 +797,14 @@ fn cyclic(path: &[FlowRef], span: Span) -> Diagnostic {
 /// Next instants of a flow's schedules.
 fn schedules_of(workspace: &WorkspaceId, flow: &semel_core::ir::Flow, now: Millis) -> Vec<ScheduleRow> {
     let live = flow.triggers.iter().filter(|t| !t.disabled && !flow.disabled);
-    let timed = live.filter(|trigger| trigger.kind.is_timed());
-    timed
-        .map(|trigger| ScheduleRow {
-            workspace: workspace.clone(),
-            flow: flow.flow_ref(),
-            trigger: trigger.id.clone(),
-            next_due: first_after(&trigger.kind, now),
-            last_fired: None,
-        })
-        .collect()
+    let kept = live.filter(|trigger| !matches!(trigger.kind, TriggerKind::Webhook { .. }));
+    kept.map(|trigger| ScheduleRow {
+        workspace: workspace.clone(),
+        flow: flow.flow_ref(),
+        trigger: trigger.id.clone(),
+        next_due: first_after(&trigger.kind, now),
+        last_fired: None,
+        state: TriggerState::default(),
+    })
+    .collect()
 }

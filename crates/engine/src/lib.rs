@@ -16,11 +16,13 @@ mod evaluate;
 pub mod files;
 pub mod flows;
 mod handle;
+mod hearing;
 mod inputs;
 pub mod items;
 mod masking;
 mod memory;
 mod pauses;
+mod polling;
 pub mod ports;
 mod schedules;
 mod scope;
@@ -33,11 +35,13 @@ pub mod system;
 pub mod taskruns;
 #[cfg(test)]
 mod tests;
+mod triggers;
 
 pub use api::*;
 pub use handle::{Engine, Parts};
 pub use pauses::OpenPause;
 pub use semel_tasks::signature::SignatureError;
+pub use triggers::{BackfillRequest, TriggerError, TriggerView};
 
 /// A stored value as people may see it: our escapes undone, every hole a mask.
 pub fn public_json(stored: &serde_json::Value) -> serde_json::Value {

@@ -32,6 +32,8 @@ pub struct Memory {
     pub failed_step: Option<StepKey>,
     /// `errorLogs()`: failures of single steps since the run last began.
     pub errors: Vec<Value>,
+    /// Roots of one expression alone, such as `response`.
+    pub more: IndexMap<String, Value>,
 }
 
 impl Default for Memory {
@@ -47,6 +49,7 @@ impl Default for Memory {
             deliveries: Vec::new(),
             failed_step: None,
             errors: Vec::new(),
+            more: IndexMap::new(),
         }
     }
 }

@@ -7,13 +7,15 @@ use crate::handle::Engine;
 use semel_core::admission::PresetName;
 use semel_core::ir::{RecoverMissed, TriggerKind};
 use semel_core::{Door, Millis, date};
-use semel_store::{ScheduleRow, StoreError, Tick, Work};
+use semel_store::{Backfill, ScheduleRow, StoreError, Tick, TriggerChange, Work};
 use semel_tasks::schedule::next_after;
 use serde_json::json;
 use std::sync::Arc;
 
 /// Missed instants made up for at most, per schedule and look.
 const CATCH_UP_MAX: usize = 1_000;
+/// Instants of a backfill that are settled in one look.
+const BACKFILL_MAX: usize = 100;
 /// A schedule that has been due for so long is not being seen to by the first of the nodes.
 const LEFT_BY_FIRST_MS: i64 = 2_000;
 
@@ -37,9 +39,19 @@ impl Engine {
         let Ok(flow) = self.flow(&row.workspace, &row.flow) else {
             return self.advance(ScheduleRow { next_due: None, ..row }).await;
         };
+        let polled = flow.index.flow.triggers.iter().find(|t| t.id == row.trigger);
+        if let Some(TriggerKind::Http { interval_ms, .. }) = polled.map(|t| &t.kind) {
+            return self.turn(row, flow.clone(), *interval_ms, now).await;
+        }
         let Some(timed) = Timed::of(&flow, &row.trigger) else {
             return self.advance(ScheduleRow { next_due: None, ..row }).await;
         };
+        if row.state.woken {
+            return self.advance(ScheduleRow { next_due: timed.after(now), ..row }).await;
+        }
+        if let Some(backfill) = &row.state.backfill {
+            return self.make_up(&row, backfill, &flow, timed, now).await;
+        }
         let mut due = Vec::new();
         let mut next = row.next_due;
         while let Some(at) = next.filter(|at| *at <= now && due.len() < CATCH_UP_MAX) {
@@ -57,7 +69,7 @@ impl Engine {
         let mut last = row.last_fired;
         for at in missed {
             let occurrence = self.tick(&row, &flow, timed, at, last);
-            let tick = Tick { trigger: row.trigger.clone(), at, next: timed.after(at) };
+            let tick = Tick { trigger: row.trigger.clone(), at, next: timed.after(at), backfill: false };
             if !self.fire(occurrence, tick).await? {
                 // Not admitted for now (the store is full or stopping): this instant stays due.
                 return self.advance(ScheduleRow { next_due: Some(at), last_fired: last, ..row }).await;
@@ -65,6 +77,53 @@ impl Engine {
             last = Some(at);
         }
         self.advance(ScheduleRow { next_due: next, last_fired: last, ..row }).await
+    }
+
+    /// The next instants of a backfill, one run after another unless they may overlap. The row stays due until the end.
+    async fn make_up(
+        &self,
+        row: &ScheduleRow,
+        backfill: &Backfill,
+        flow: &Arc<LoadedFlow>,
+        timed: Timed<'_>,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let change = |change| Work::ChangeTrigger {
+            workspace: row.workspace.clone(),
+            flow: row.flow.clone(),
+            trigger: row.trigger.clone(),
+            change,
+        };
+        if let Some(run) = backfill.last_run.filter(|_| !timed.allow_concurrent)
+            && self.store().run(&row.workspace, run)?.is_some_and(|(run, _, _)| !run.status.is_ended())
+        {
+            return Ok(());
+        }
+        let mut current = backfill.current;
+        for _ in 0..BACKFILL_MAX {
+            let next = timed.after(current.plus(-1)).filter(|at| *at <= backfill.end && *at <= now);
+            let Some(at) = next else {
+                return self.write(change(TriggerChange::EndBackfill)).await.map(|_| ());
+            };
+            current = at.plus(1);
+            let tick = self.tick(row, flow, timed, at, None);
+            let occurrence = Occurrence {
+                // What was run at this instant before is run again.
+                intrinsic_key: tick.intrinsic_key.as_ref().map(|key| format!("{key} {}", backfill.id)),
+                inputs: if backfill.inputs.is_object() { backfill.inputs.clone() } else { json!({}) },
+                labels: backfill.labels.clone(),
+                ..tick
+            };
+            if !self.is_wanted(&occurrence) {
+                self.write(change(TriggerChange::SkipBackfill { at })).await?;
+                continue;
+            }
+            let tick = Tick { trigger: row.trigger.clone(), at, next: None, backfill: true };
+            if !self.fire(occurrence, tick).await? || !timed.allow_concurrent {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// What arrives at this instant.
@@ -120,7 +179,7 @@ impl Engine {
         }
     }
 
-    async fn advance(&self, row: ScheduleRow) -> Result<(), StoreError> {
+    pub(crate) async fn advance(&self, row: ScheduleRow) -> Result<(), StoreError> {
         self.write(Work::AdvanceSchedule(row)).await.map(|_| ())
     }
 }
@@ -132,6 +191,7 @@ struct Timed<'a> {
     timezone: &'a str,
     recover: RecoverMissed,
     late_max_ms: Option<i64>,
+    allow_concurrent: bool,
 }
 
 impl<'a> Timed<'a> {
@@ -140,9 +200,10 @@ impl<'a> Timed<'a> {
         let (timezone, recover, late_max_ms) = match &trigger.kind {
             TriggerKind::Schedule { timezone, recover, late_max_ms, .. } => (timezone, *recover, *late_max_ms),
             TriggerKind::ScheduleOnDates { timezone, recover, .. } => (timezone, *recover, None),
-            TriggerKind::Webhook { .. } => return None,
+            TriggerKind::Webhook { .. } | TriggerKind::Flow { .. } | TriggerKind::Http { .. } => return None,
         };
-        Some(Timed { kind: &trigger.kind, timezone, recover, late_max_ms })
+        let allow_concurrent = trigger.allow_concurrent;
+        Some(Timed { kind: &trigger.kind, timezone, recover, late_max_ms, allow_concurrent })
     }
 
     fn after(&self, at: Millis) -> Option<Millis> {
@@ -157,7 +218,8 @@ pub(crate) fn first_after(kind: &TriggerKind, at: Millis) -> Option<Millis> {
             next_after(cron, timezone, *with_seconds, at.0).ok().flatten().map(Millis)
         }
         TriggerKind::ScheduleOnDates { dates, .. } => dates.iter().copied().find(|date| *date > at),
-        TriggerKind::Webhook { .. } => None,
+        TriggerKind::Http { interval_ms, .. } => Some(at.plus(*interval_ms)),
+        TriggerKind::Webhook { .. } | TriggerKind::Flow { .. } => None,
     }
 }
 

@@ -180,7 +180,7 @@ impl Scope for ExprScope<'_> {
             "kestra" => {
                 Some(map([("environment", map([])), ("url", self.services.url.clone().map_or(Value::Null, text))]))
             }
-            _ => None,
+            other => self.memory.more.get(other).cloned(),
         }
     }
 

@@ -103,7 +103,12 @@ fn functions(context: &mut Context, used: &TemplateUse) {
 fn roots(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
     for root in &used.references.roots {
         let known = ROOTS.contains(&root.as_str());
-        let too_early = used.moment == Moment::Admission && INSIDE_ONLY.contains(&root.as_str());
+        let too_early = match used.moment {
+            Moment::Admission => INSIDE_ONLY.contains(&root.as_str()),
+            // Those of the upstream run.
+            Moment::Upstream => INSIDE_ONLY.contains(&root.as_str()) && root != "outputs",
+            Moment::Task(_) | Moment::Whole => false,
+        };
         if known && !too_early || context.is_full() {
             continue;
         }
@@ -148,6 +153,9 @@ fn inputs(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
 }
 
 fn outputs(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
+    if used.moment == Moment::Upstream {
+        return;
+    }
     for id in &used.references.outputs {
         // Looking a place up costs a walk over the expression.
         let late = match (context.tasks.get(id), used.moment) {

@@ -77,6 +77,8 @@ fn administration(session: &Session, tables: &mut Tables) -> Result<(), Error> {
     tables.flows.extend(flows.into_iter().map(|row| ((row.workspace.clone(), row.flow.clone(), row.revision), row)));
     let schedules = all(session, &admin::SCHEDULES, admin::read_schedule)?.into_iter();
     tables.schedules.extend(schedules.map(|row| ((row.workspace.clone(), row.flow.clone(), row.trigger.clone()), row)));
+    let changes = all(session, &admin::CHANGES, admin::read_change)?;
+    tables.changes.extend(changes.into_iter().map(|row| ((row.workspace.clone(), row.run, row.version), row)));
     let secrets = all(session, &admin::SECRETS, admin::read_secret)?;
     tables.secrets.extend(secrets.into_iter().map(|row| ((row.workspace.clone(), row.name.clone(), row.version), row)));
     let tokens = all(session, &admin::TOKENS, admin::read_token)?;

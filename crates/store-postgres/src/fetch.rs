@@ -36,6 +36,7 @@ pub enum Part {
     Logs,
     Flows,
     Schedules,
+    Changes,
     Secrets,
     Tokens,
     Workspaces,
@@ -162,6 +163,11 @@ fn administration(wants: &Wants, lock: &str, out: &mut Vec<(Part, Statement)>) {
              AND t.namespace = k.namespace AND t.flow_id = k.id ORDER BY t.ws, t.namespace, t.flow_id, t.trigger {lock}"
         );
         out.push((Part::Schedules, of_flows(&wants.schedules).statement(sql)));
+    }
+    let mut changes = admin::CHANGES.keys();
+    wants.changes.iter().for_each(|(ws, run, at)| changes.push(vec![Val::ws(ws), Val::run(*run), Val::number(*at)]));
+    if !changes.is_empty() {
+        out.push((Part::Changes, admin::CHANGES.select(changes, lock)));
     }
     let mut secrets = Rows::new([Kind::Text, Kind::Text].into_iter());
     wants.secrets.iter().for_each(|(ws, name)| secrets.push(vec![Val::ws(ws), Val::text(name)]));
@@ -393,6 +399,12 @@ pub fn take_in(set: &mut Set, part: Part, rows: &[Row]) -> Result<(), Error> {
                 set.schedules_stored.entry(key).or_default().push(row);
             }
         }
+        Part::Changes => {
+            for row in rows {
+                let change = admin::read_change(row)?;
+                set.changes.found((change.workspace.clone(), change.run, change.version), change);
+            }
+        }
         Part::Secrets => {
             for row in rows {
                 let secret = admin::read_secret(row)?;
@@ -473,6 +485,7 @@ pub fn settle(set: &mut Set, wants: &Wants) {
     wants.tokens.iter().for_each(|key| set.tokens.not_found(key));
     wants.workspaces.iter().for_each(|key| set.workspaces.not_found(key));
     wants.logs.iter().for_each(|key| set.logs.not_found(key));
+    wants.changes.iter().for_each(|key| set.changes.not_found(key));
     for key in &wants.values {
         set.given.not_found(key);
         set.results.not_found(key);

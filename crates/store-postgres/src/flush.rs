@@ -127,7 +127,7 @@ fn removals(set: &Set, out: &mut Vec<Statement>) {
     let of_run = |table: &str| {
         format!("DELETE FROM {table} t USING unnest($1, $2) AS k (ws, run) WHERE t.ws = k.ws AND t.run = k.run")
     };
-    for table in ["run_values", "run_labels", "journal", "snapshots", "timers", "effects", "logs", "inbox"] {
+    for table in ["run_values", "run_labels", "journal", "snapshots", "timers", "effects", "logs", "inbox", "changes"] {
         push(marked(&set.gone), |rows| rows.statement(of_run(table)), out);
     }
     for table in ["files", "file_chunks", "uploads"] {
@@ -308,6 +308,13 @@ fn administration(set: &Set, out: &mut Vec<Statement>) {
     push(flows, |rows| admin::FLOWS.insert(rows), out);
     schedules(set, out);
     write(
+        &admin::CHANGES,
+        &set.changes.changes(),
+        |_, row| admin::change_row(row),
+        |(ws, run, version)| vec![Val::ws(ws), Val::run(*run), Val::number(*version)],
+        out,
+    );
+    write(
         &admin::SECRETS,
         &set.secrets.changes(),
         |_, row| admin::secret_row(row),
@@ -334,7 +341,7 @@ fn schedules(set: &Set, out: &mut Vec<Statement>) {
     let mut moved = admin::SCHEDULES.rows();
     set.schedules_moved.changes().puts.iter().for_each(|(_, row)| moved.push(admin::schedule_row(row)));
     let sql = format!(
-        "UPDATE schedules t SET next_due = u.next_due, last_fired = u.last_fired FROM {} AS u ({}) WHERE t.ws = u.ws \
+        "UPDATE schedules t SET next_due = u.next_due, last_fired = u.last_fired, state = u.state FROM {} AS u ({}) WHERE t.ws = u.ws \
          AND t.namespace = u.namespace AND t.flow_id = u.flow_id AND t.trigger = u.trigger",
         unnest(1, admin::SCHEDULES.columns.len()),
         admin::SCHEDULES.names("")

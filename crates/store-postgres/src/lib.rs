@@ -189,6 +189,9 @@ fn writer_of(work: &Work, writers: usize) -> usize {
         Work::PutFlow { .. }
         | Work::DeleteFlow { .. }
         | Work::AdvanceSchedule(_)
+        | Work::ChangeTrigger { .. }
+        | Work::Hear { .. }
+        | Work::Heard { .. }
         | Work::PutSecret(_)
         | Work::RetireSecret { .. }
         | Work::PutToken(_)

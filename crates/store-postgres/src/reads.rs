@@ -509,6 +509,11 @@ impl Reads for PostgresStore {
         let sql = format!("SELECT {names} FROM schedules WHERE ws = $1 ORDER BY namespace, flow_id, trigger");
         self.all(&sql, || vec![ws(workspace)], admin::read_schedule)
     }
+    fn changes(&self, before: Millis, limit: u32) -> Result<Vec<ChangeRow>> {
+        let names = admin::CHANGES.names("");
+        let sql = format!("SELECT {names} FROM changes WHERE at <= $1 ORDER BY at, ws, run, version LIMIT $2");
+        self.all(&sql, || vec![Val::at(before), Val::int(limit)], admin::read_change)
+    }
     fn dump(&self) -> Result<Json> {
         self.settle();
         self.checked(self.held(dump::dump))

@@ -105,6 +105,7 @@ pub struct Set {
     pub schedules_stored: BTreeMap<(WorkspaceId, FlowRef), Vec<ScheduleRow>>,
     pub schedules_gone: Cache<(WorkspaceId, FlowRef), ()>,
     pub schedules_moved: Cache<(WorkspaceId, FlowRef, String), ScheduleRow>,
+    pub changes: Cache<RowKey, ChangeRow>,
     pub secrets: Cache<(WorkspaceId, String, u64), SecretRow>,
     pub secrets_known: BTreeSet<(WorkspaceId, String)>,
     pub tokens: Cache<String, TokenRow>,

@@ -215,6 +215,7 @@ impl Tx for Set {
         self.remove_of_run(|set| &mut set.timers, &key)?;
         self.remove_of_run(|set| &mut set.logs, &key)?;
         self.remove_of_run(|set| &mut set.inbox, &key)?;
+        self.remove_of_run(|set| &mut set.changes, &key)?;
         self.remove_of_run(|set| &mut set.effects, &key)?;
         self.remove_files(&key)
     }
@@ -403,6 +404,24 @@ impl Tx for Set {
             _ if self.schedules_gone.get(&flow).is_some_and(Option::is_some) => Ok(()),
             _ => self.put(|set| &mut set.schedules_moved, key, Some(row.clone())),
         }
+    }
+
+    fn change(&mut self, workspace: &WorkspaceId, run: RunId, version: u64) -> Result<Option<ChangeRow>> {
+        let key = (workspace.clone(), run, version);
+        match self.changes.get(&key) {
+            Some(now) => Ok(now.clone()),
+            None => self.miss(|wants| _ = wants.changes.insert(key)),
+        }
+    }
+    fn insert_change(&mut self, row: &ChangeRow) -> Result<()> {
+        let key = (row.workspace.clone(), row.run, row.version);
+        self.put_as(|set| &mut set.changes, key, Some(row.clone()), Stored::Assumed)
+    }
+    fn put_change(&mut self, row: &ChangeRow) -> Result<()> {
+        self.put(|set| &mut set.changes, (row.workspace.clone(), row.run, row.version), Some(row.clone()))
+    }
+    fn delete_change(&mut self, workspace: &WorkspaceId, run: RunId, version: u64) -> Result<()> {
+        self.put(|set| &mut set.changes, (workspace.clone(), run, version), None)
     }
 
     fn secret_versions(&mut self, workspace: &WorkspaceId, name: &str) -> Result<Vec<SecretRow>> {

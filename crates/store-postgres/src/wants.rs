@@ -3,7 +3,7 @@
 use semel_core::run::Status;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::script::watch_hash;
-use semel_store::{AdmitRequest, CommitOp, OpKind, RunCommit, Settle, Work};
+use semel_store::{AdmitRequest, CommitOp, Hearing, OpKind, RunCommit, Settle, Work};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub type HashKey = (WorkspaceId, Hash16);
@@ -57,6 +57,7 @@ pub struct Wants {
     pub flows: BTreeSet<(WorkspaceId, FlowRef)>,
     /// All schedules of these flows.
     pub schedules: BTreeSet<(WorkspaceId, FlowRef)>,
+    pub changes: BTreeSet<RowKey>,
     pub secrets: BTreeSet<(WorkspaceId, String)>,
     pub tokens: BTreeSet<String>,
     pub workspaces: BTreeSet<WorkspaceId>,
@@ -87,6 +88,7 @@ impl Wants {
             && self.logs.is_empty()
             && self.flows.is_empty()
             && self.schedules.is_empty()
+            && self.changes.is_empty()
             && self.secrets.is_empty()
             && self.tokens.is_empty()
             && self.workspaces.is_empty()
@@ -115,6 +117,7 @@ impl Wants {
         self.logs.extend(other.logs);
         self.flows.extend(other.flows);
         self.schedules.extend(other.schedules);
+        self.changes.extend(other.changes);
         self.secrets.extend(other.secrets);
         self.tokens.extend(other.tokens);
         self.workspaces.extend(other.workspaces);
@@ -176,8 +179,12 @@ impl Wants {
                 self.files.insert((workspace.clone(), *run, path.clone()));
             }
             Work::Message { workspace, run, .. } => self.run((workspace.clone(), *run), Lock::Update),
+            Work::ChangeTrigger { workspace, flow, .. } => {
+                self.schedules.insert((workspace.clone(), flow.clone()));
+            }
+            Work::Hear { workspace, hearing } => self.hearing(workspace, hearing),
             Work::AdvanceSchedule(row) => _ = self.schedules.insert((row.workspace.clone(), row.flow.clone())),
-            Work::PutChunk(_) | Work::PutToken(_) | Work::Sweep(_) | Work::Restored { .. } => {}
+            Work::PutChunk(_) | Work::PutToken(_) | Work::Sweep(_) | Work::Restored { .. } | Work::Heard { .. } => {}
         }
     }
 
@@ -195,6 +202,16 @@ impl Wants {
         }
         if request.tick.is_some() {
             self.schedules.insert((ws.clone(), request.flow.clone()));
+        }
+        if let Some(hearing) = &request.hearing {
+            self.hearing(ws, hearing);
+        }
+    }
+
+    fn hearing(&mut self, workspace: &WorkspaceId, hearing: &Hearing) {
+        self.changes.insert((workspace.clone(), hearing.run, hearing.version));
+        if hearing.windows.is_some() {
+            self.schedules.insert((workspace.clone(), hearing.flow.clone()));
         }
     }
 
@@ -230,6 +247,7 @@ impl Wants {
                 | OpKind::KvDelete { namespace, key, .. } => {
                     self.kv.insert((workspace.clone(), namespace.clone(), key.clone()));
                 }
+                OpKind::Toggle { flow, .. } => _ = self.schedules.insert((workspace.clone(), flow.clone())),
                 OpKind::Admit(request) => self.admission(request),
                 OpKind::EnterLane => {
                     self.lanes_of.insert((workspace.clone(), run));

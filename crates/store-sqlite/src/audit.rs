@@ -236,7 +236,7 @@ impl Audit for Snapshot<'_, '_> {
 }
 
 /// Tables whose rows are read by workspace, and would not be met if theirs were not there.
-const OF_WORKSPACES: [&str; 16] = [
+const OF_WORKSPACES: [&str; 17] = [
     "runs",
     "claims",
     "journal",
@@ -253,6 +253,7 @@ const OF_WORKSPACES: [&str; 16] = [
     "files",
     "file_chunks",
     "uploads",
+    "changes",
 ];
 
 /// What the checker of rows cannot see: pages, indexes, numbers that rows share. `full` compares

@@ -1,7 +1,7 @@
 //! Every row, in the form of the oracle.
 
 use crate::names::Cx;
-use crate::tables::{admin, claims, decisions, files, history, runs};
+use crate::tables::{admin, changes, claims, decisions, files, history, runs};
 use rusqlite::Result;
 use semel_store::memory::Tables;
 use serde_json::Value as Json;
@@ -43,6 +43,7 @@ fn administration(cx: &Cx, tables: &mut Tables) -> Result<()> {
     tables.flows.extend(flows.map(|row| ((row.workspace.clone(), row.flow.clone(), row.revision), row)));
     let schedules = admin::each_schedule(cx)?.into_iter();
     tables.schedules.extend(schedules.map(|row| ((row.workspace.clone(), row.flow.clone(), row.trigger.clone()), row)));
+    tables.changes.extend(changes::each(cx)?.into_iter().map(|c| ((c.workspace.clone(), c.run, c.version), c)));
     let secrets = admin::each_secret(cx)?.into_iter();
     tables.secrets.extend(secrets.map(|row| ((row.workspace.clone(), row.name.clone(), row.version), row)));
     tables.tokens.extend(admin::each_token(cx)?.into_iter().map(|row| (row.id.clone(), row)));

@@ -5,7 +5,7 @@ use crate::audit::Snapshot;
 use crate::classify::classify;
 use crate::dump;
 use crate::names::{Cx, Names};
-use crate::tables::{admin, claims, decisions, files, history, log_search, runs};
+use crate::tables::{admin, changes, claims, decisions, files, history, log_search, runs};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use semel_core::admission::Claim;
@@ -210,6 +210,9 @@ impl Reads for SqliteStore {
     }
     fn schedules(&self, workspace: &WorkspaceId) -> Result<Vec<ScheduleRow>> {
         self.of(workspace, admin::schedules)
+    }
+    fn changes(&self, before: Millis, limit: u32) -> Result<Vec<ChangeRow>> {
+        self.all(|cx| changes::until(cx, before, limit))
     }
     fn dump(&self) -> Result<Json> {
         self.shared.queue.settle();

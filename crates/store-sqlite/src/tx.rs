@@ -2,7 +2,7 @@
 
 use crate::classify::classify;
 use crate::names::Cx;
-use crate::tables::{admin, claims, decisions, files, history, runs};
+use crate::tables::{admin, changes, claims, decisions, files, history, runs};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::*;
@@ -427,6 +427,19 @@ impl Tx for SqlTx<'_, '_> {
     }
     fn update_schedule(&mut self, row: &ScheduleRow) -> Result<()> {
         self.write_in(&row.workspace, |cx, ws| admin::update_schedule(cx, ws, row))
+    }
+
+    fn change(&mut self, workspace: &WorkspaceId, run: RunId, version: u64) -> Result<Option<ChangeRow>> {
+        self.read(workspace, |cx, ws| changes::get(cx, ws, run, version))
+    }
+    fn insert_change(&mut self, row: &ChangeRow) -> Result<()> {
+        self.put_change(row)
+    }
+    fn put_change(&mut self, row: &ChangeRow) -> Result<()> {
+        self.write_in(&row.workspace, |cx, ws| changes::put(cx, ws, row))
+    }
+    fn delete_change(&mut self, workspace: &WorkspaceId, run: RunId, version: u64) -> Result<()> {
+        self.write_in(workspace, |cx, ws| changes::delete(cx, ws, run, version))
     }
 
     fn secret_versions(&mut self, workspace: &WorkspaceId, name: &str) -> Result<Vec<SecretRow>> {

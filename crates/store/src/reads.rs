@@ -133,6 +133,8 @@ pub trait Reads: Send + Sync {
     fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleRow>>;
     fn next_schedule(&self) -> Result<Option<Millis>>;
     fn schedules(&self, workspace: &WorkspaceId) -> Result<Vec<ScheduleRow>>;
+    /// Changes at or before `before` that triggers have yet to hear of, in order of time, workspace, run and version.
+    fn changes(&self, before: Millis, limit: u32) -> Result<Vec<ChangeRow>>;
 
     /// Every row of every table in a fixed order, for tests and the checker.
     fn dump(&self) -> Result<Json>;

@@ -7,6 +7,7 @@ use semel_core::run::{By, EndStatus, Status, StepKey};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The head of a run: what lists show and what guards compare.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -227,6 +228,77 @@ pub struct ScheduleRow {
     pub trigger: String,
     pub next_due: Option<Millis>,
     pub last_fired: Option<Millis>,
+    pub state: TriggerState,
+}
+
+/// What is remembered of a trigger beside its instants.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TriggerState {
+    /// Somebody has switched it off, whatever the flow says.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub disabled: bool,
+    /// It was switched on again: its next instant is counted from now on.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub woken: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<Backfill>,
+    /// The run that a poll has started last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_run: Option<RunId>,
+    /// What several upstream runs have met together so far, by the name of the preconditions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub windows: BTreeMap<String, WindowState>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Instants of the past that a schedule makes up for. Meanwhile it does nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Backfill {
+    /// Tells one backfill from another over the same instants.
+    pub id: String,
+    pub start: Millis,
+    pub end: Millis,
+    /// Instants before this one are settled.
+    pub current: Millis,
+    #[serde(default)]
+    pub paused: bool,
+    /// Inputs for its runs, over those of the trigger.
+    #[serde(default)]
+    pub inputs: Json,
+    #[serde(default)]
+    pub labels: Vec<(String, String)>,
+    /// When the schedule is due again afterwards.
+    #[serde(default)]
+    pub resume_due: Option<Millis>,
+    /// The run that was started last.
+    #[serde(default)]
+    pub last_run: Option<RunId>,
+}
+
+/// Conditions that have been met while a window is open.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowState {
+    pub start: Millis,
+    pub end: Millis,
+    pub met: BTreeSet<String>,
+}
+
+/// A change of a run's state that flow triggers have yet to hear of. It is written by the transaction that changes the
+/// state, and goes when all have heard.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChangeRow {
+    pub workspace: WorkspaceId,
+    pub run: RunId,
+    /// The run's version then.
+    pub version: u64,
+    pub at: Millis,
+    /// Kestra's word for the state.
+    pub state: String,
+    /// Triggers for which this change is settled, as `namespace:flow trigger`.
+    pub heard: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -60,7 +60,7 @@ pub trait Tx: Look {
     fn put_labels(&mut self, workspace: &WorkspaceId, id: RunId, labels: &[(String, String)]) -> Result<()>;
     /// Children in order of id.
     fn children(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<RunRow>>;
-    /// Removes the run with its journal, snapshot, timers, effects, logs, labels, inbox, files and values.
+    /// Removes the run with its journal, snapshot, timers, effects, logs, labels, inbox, files, changes and values.
     fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
     /// Drops every value column, the logs, the inbox, the files and the keys in the decision log of a run;
     /// structure stays.
@@ -113,6 +113,12 @@ pub trait Tx: Look {
     /// Removes all schedules of the flow, then adds these.
     fn put_schedules(&mut self, workspace: &WorkspaceId, flow: &FlowRef, rows: &[ScheduleRow]) -> Result<()>;
     fn update_schedule(&mut self, row: &ScheduleRow) -> Result<()>;
+
+    fn change(&mut self, workspace: &WorkspaceId, run: RunId, version: u64) -> Result<Option<ChangeRow>>;
+    /// A change of this very version is not there yet.
+    fn insert_change(&mut self, row: &ChangeRow) -> Result<()>;
+    fn put_change(&mut self, row: &ChangeRow) -> Result<()>;
+    fn delete_change(&mut self, workspace: &WorkspaceId, run: RunId, version: u64) -> Result<()>;
 
     /// Versions of one secret, oldest first.
     fn secret_versions(&mut self, workspace: &WorkspaceId, name: &str) -> Result<Vec<SecretRow>>;

@@ -6,6 +6,7 @@ use semel_core::fingerprint::Fingerprint;
 use semel_core::run::{By, EndStatus, Event, Status, StepKey};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 
 /// One occurrence, prepared: everything that can be computed outside the transaction already is.
 #[derive(Clone, Debug)]
@@ -33,7 +34,25 @@ pub struct AdmitRequest {
     pub depth: u32,
     /// The occurrence is an instant of a schedule: it happens once, and moves the schedule on, in the same transaction.
     pub tick: Option<Tick>,
+    /// The occurrence is a change of another run that a trigger has heard of: it happens once, as a tick does.
+    pub hearing: Option<Hearing>,
+    /// Flow triggers are to hear of runs that this admission ends.
+    pub announced: bool,
 }
+
+/// A flow trigger has heard of a change of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hearing {
+    pub run: RunId,
+    pub version: u64,
+    pub at: Millis,
+    pub flow: FlowRef,
+    pub trigger: String,
+    /// What the trigger remembered before and remembers from now on, if that changes.
+    pub windows: Option<(Windows, Windows)>,
+}
+
+pub type Windows = BTreeMap<String, WindowState>;
 
 /// An instant of one of the flow's schedules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +61,30 @@ pub struct Tick {
     pub at: Millis,
     /// The instant after it.
     pub next: Option<Millis>,
+    /// It is made up for by the backfill that is under way.
+    pub backfill: bool,
+}
+
+/// What somebody wants of a trigger.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TriggerChange {
+    Disable,
+    Enable,
+    Backfill(Box<Backfill>),
+    PauseBackfill,
+    ResumeBackfill,
+    /// Before its end, or at it.
+    EndBackfill,
+    /// A poll has found something, and this run is about it.
+    Started {
+        run: RunId,
+    },
+    /// The trigger need not wait for the run that it started last.
+    Unlock,
+    /// An instant of the backfill is not wanted.
+    SkipBackfill {
+        at: Millis,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +159,8 @@ pub struct RunCommit {
     pub settle: Settle,
     /// Cancel requests for other runs (children).
     pub cancels: Vec<(RunId, By)>,
+    /// Kestra's word for the state that flow triggers are to hear of.
+    pub announce: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +212,12 @@ pub enum OpKind {
         key: String,
         error_on_missing: bool,
     },
+    /// Switch a trigger on or off.
+    Toggle {
+        flow: FlowRef,
+        trigger: String,
+        enabled: bool,
+    },
     /// Admit a sub-run through the one admission.
     Admit(Box<AdmitRequest>),
     /// The quiet period is over: take a slot or wait in line.
@@ -210,6 +261,23 @@ pub enum Work {
         by: String,
     },
     AdvanceSchedule(ScheduleRow),
+    ChangeTrigger {
+        workspace: WorkspaceId,
+        flow: FlowRef,
+        trigger: String,
+        change: TriggerChange,
+    },
+    /// A trigger has heard of a change and does not fire.
+    Hear {
+        workspace: WorkspaceId,
+        hearing: Hearing,
+    },
+    /// All triggers have heard of a change.
+    Heard {
+        workspace: WorkspaceId,
+        run: RunId,
+        version: u64,
+    },
     KvSet {
         workspace: WorkspaceId,
         namespace: String,

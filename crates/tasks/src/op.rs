@@ -27,6 +27,13 @@ pub enum KvOp {
         key: String,
         error_on_missing: bool,
     },
+    /// Switches a trigger on or off. `flow_id: None` is the flow itself.
+    Toggle {
+        namespace: Option<String>,
+        flow_id: Option<String>,
+        trigger: String,
+        enabled: bool,
+    },
 }
 
 /// Turns the rendered properties of an op task into what the commit must do.

@@ -46,6 +46,7 @@ task_types! {
     kv_set,
     kv_get,
     kv_delete,
+    trigger_toggle,
 }
 
 /// The leaf types known to this build.

@@ -1,6 +1,7 @@
 //! Conditions: what must hold for a trigger to fire. How they are judged is the engine's business.
 
 use super::Template;
+use crate::Millis;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -248,4 +249,59 @@ pub enum TimeWindow {
         start_ms: i64,
         end_ms: i64,
     },
+}
+
+const DAY_MS: i64 = 86_400_000;
+
+impl TimeWindow {
+    /// The window that is open now, or opens next today, with its last millisecond.
+    pub fn around(self, now: Millis) -> (Millis, Millis) {
+        let midnight = now.0.div_euclid(DAY_MS) * DAY_MS;
+        let (start, end) = match self {
+            TimeWindow::DurationWindow { window_ms, advance_ms } => {
+                // The first window of the day begins at midnight, or as long after it as the author says.
+                let today = midnight + advance_ms.rem_euclid(DAY_MS);
+                let first = if today > now.0 { today - DAY_MS } else { today };
+                let start = first + (now.0 - first) / window_ms * window_ms;
+                (start, start + window_ms - 1)
+            }
+            TimeWindow::SlidingWindow { window_ms } => (now.0, now.0 + window_ms),
+            TimeWindow::DailyTimeDeadline { deadline_ms } => (midnight, midnight + deadline_ms),
+            TimeWindow::DailyTimeWindow { start_ms, end_ms } => (midnight + start_ms, midnight + end_ms),
+        };
+        (Millis(start), Millis(end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around(window: TimeWindow, now: &str) -> (String, String) {
+        let (start, end) = window.around(Millis::parse_rfc3339(now).expect("an instant"));
+        let time = |at: Millis| at.to_rfc3339()[..19].to_owned();
+        (time(start), time(end))
+    }
+
+    #[test]
+    fn windows_follow_each_other_from_midnight() {
+        let hours = |window: i64, advance: i64| TimeWindow::DurationWindow {
+            window_ms: window * 3_600_000,
+            advance_ms: advance * 3_600_000,
+        };
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let now = "2026-01-02T13:30:00Z";
+        assert_eq!(around(hours(24, 0), now), pair("2026-01-02T00:00:00", "2026-01-02T23:59:59"));
+        assert_eq!(around(hours(6, 0), now), pair("2026-01-02T12:00:00", "2026-01-02T17:59:59"));
+        assert_eq!(around(hours(6, 3), now), pair("2026-01-02T09:00:00", "2026-01-02T14:59:59"));
+        assert_eq!(around(hours(24, 14), now), pair("2026-01-01T14:00:00", "2026-01-02T13:59:59"));
+        assert_eq!(around(hours(7, 0), now), pair("2026-01-02T07:00:00", "2026-01-02T13:59:59"));
+        assert_eq!(around(hours(48, 0), now), pair("2026-01-02T00:00:00", "2026-01-03T23:59:59"));
+        let day = TimeWindow::DailyTimeDeadline { deadline_ms: 9 * 3_600_000 };
+        assert_eq!(around(day, now), pair("2026-01-02T00:00:00", "2026-01-02T09:00:00"));
+        let part = TimeWindow::DailyTimeWindow { start_ms: 3_600_000, end_ms: 7_200_000 };
+        assert_eq!(around(part, now), pair("2026-01-02T01:00:00", "2026-01-02T02:00:00"));
+        let slide = TimeWindow::SlidingWindow { window_ms: 3_600_000 };
+        assert_eq!(around(slide, now), pair("2026-01-02T13:30:00", "2026-01-02T14:30:00"));
+    }
 }

@@ -1,6 +1,6 @@
 //! What starts a flow by itself.
 
-use super::{Condition, Template};
+use super::{Condition, Preconditions, Template};
 use crate::Millis;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,16 @@ pub struct Trigger {
     /// All must hold for the trigger to fire.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// Kestra's words for the states of its runs that switch the trigger off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_after: Vec<String>,
+    /// Runs of the trigger may overlap.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_concurrent: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,15 +66,53 @@ pub enum TriggerKind {
         timezone: String,
         recover: RecoverMissed,
     },
+    /// Asks the outside now and then.
+    Http {
+        interval_ms: i64,
+        /// The properties of the http.Request to send, string leaves being templates.
+        request: Json,
+        /// Over `response`; the same rule as for `runIf`.
+        response_condition: Template,
+    },
+    /// Runs of other flows.
+    Flow {
+        /// Kestra's words for the states to hear of.
+        states: Vec<String>,
+        #[serde(default)]
+        preconditions: Option<Preconditions>,
+    },
 }
 
 impl TriggerKind {
+    /// The engine looks at it by itself, again and again.
+    pub fn has_instants(&self) -> bool {
+        self.is_timed() || matches!(self, TriggerKind::Http { .. })
+    }
+
     /// When it fires follows from the clock alone.
     pub fn is_timed(&self) -> bool {
         match self {
             TriggerKind::Schedule { .. } | TriggerKind::ScheduleOnDates { .. } => true,
-            TriggerKind::Webhook { .. } => false,
+            TriggerKind::Webhook { .. } | TriggerKind::Flow { .. } | TriggerKind::Http { .. } => false,
         }
+    }
+}
+
+impl Trigger {
+    /// What several upstream runs must meet together.
+    pub fn windows(&self) -> impl Iterator<Item = &Preconditions> {
+        let own = match &self.kind {
+            TriggerKind::Flow { preconditions, .. } => preconditions.as_ref(),
+            TriggerKind::Webhook { .. }
+            | TriggerKind::Schedule { .. }
+            | TriggerKind::ScheduleOnDates { .. }
+            | TriggerKind::Http { .. } => None,
+        };
+        let older = self.conditions.iter().filter_map(|condition| match condition {
+            Condition::Multiple(preconditions) => Some(preconditions),
+            _ => None,
+        });
+        older.chain(own)
     }
 }
 

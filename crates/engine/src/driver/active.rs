@@ -3,6 +3,7 @@
 use super::{Born, FUSE_BYTES_MAX, FUSE_EVENTS_MAX, Ticket, weight};
 use crate::api::FlowLookupError;
 use crate::flows::{Flows, LoadedFlow};
+use crate::hearing::state_word;
 use crate::masking::Mask;
 use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
@@ -94,6 +95,8 @@ pub struct Active {
     pub status_on_load: Status,
     /// What the head says of `is_active`, as it was read or written last.
     pub head_active: bool,
+    /// Kestra's word for the state, as of the last commit.
+    pub said: &'static str,
     pub erased: bool,
     pub state: RunState,
     pub memory: Memory,
@@ -160,6 +163,7 @@ impl Active {
             created_at: row.created_at,
             status_on_load: row.status,
             head_active: row.active,
+            said: state_word(&state),
             erased: row.erased,
             state,
             memory,

@@ -73,6 +73,7 @@ impl Active {
             ops,
             settle: self.settle(&pending),
             cancels: pending.cancels.clone(),
+            announce: None,
         };
         self.memory.forget_settled(&self.state);
         self.head_active = commit.head.active;

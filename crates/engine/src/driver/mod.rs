@@ -15,13 +15,14 @@
 
 mod active;
 mod commit;
-mod outcome;
+pub(crate) mod outcome;
 mod settle;
 
 use crate::api::{Control, ControlError, RunChange};
 use crate::away;
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
+use crate::hearing::state_word;
 use crate::scope::{ExprScope, RunScope, Services};
 use active::{Active, InTheAir, Loaded, Origin, Queued};
 use outcome::{masked, translate};
@@ -445,7 +446,8 @@ impl Driver {
                     break;
                 }
             }
-            if let Some(commit) = active.take_commit() {
+            if let Some(mut commit) = active.take_commit() {
+                commit.announce = self.announcement(&mut active, &commit);
                 self.commits += 1;
                 active.committing = Some((self.commits, commit.clone()));
                 self.out.push(Out::Commit { no: self.commits, commit: Box::new(commit) });
@@ -456,6 +458,15 @@ impl Driver {
             return; // leaves memory; the store has it all
         }
         self.runs.insert(run, active);
+    }
+
+    /// The state that flow triggers are to hear of, if it is a new one and somebody wants to.
+    fn announcement(&self, active: &mut Active, commit: &RunCommit) -> Option<String> {
+        let state = state_word(&active.state);
+        if commit.events.is_empty() || std::mem::replace(&mut active.said, state) == state {
+            return None;
+        }
+        self.flows.is_heard(&active.workspace, &[state]).then(|| state.to_owned())
     }
 
     fn apply(&mut self, active: &mut Active, queued: Queued, now: Millis) {

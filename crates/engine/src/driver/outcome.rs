@@ -6,7 +6,7 @@ use semel_expr::Value;
 use semel_tasks::{LogLine, Outcome};
 
 /// An outcome for the machine, with every secret the request carried masked out again.
-pub(super) fn translate(outcome: Outcome, masks: &[Mask], seal: &dyn Fn(&str) -> Option<String>) -> Performed {
+pub(crate) fn translate(outcome: Outcome, masks: &[Mask], seal: &dyn Fn(&str) -> Option<String>) -> Performed {
     let masker = Masker::new(masks, seal);
     let failure = |code: &str, message: String| {
         // Messages are ours and short: here even a secret of one character is taken out.

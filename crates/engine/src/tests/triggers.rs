@@ -1,13 +1,17 @@
 //! Triggers on a whole engine whose clock only moves when told.
 
+mod changes;
+mod flows;
 mod schedules;
 
+use crate::api::Occurrence;
 use crate::handle::{Engine, Parts};
 use crate::ports::{Clock, Performer};
 use crate::system::SystemEntropy;
 use parking_lot::Mutex;
+use semel_core::admission::PresetName;
 use semel_core::limits::Limits;
-use semel_core::{Millis, WorkspaceId};
+use semel_core::{Door, Millis, WorkspaceId};
 use semel_store::memory::MemoryStore;
 use semel_store::{RunQuery, RunRow, RunValues};
 use semel_tasks::{Outcome, Request};
@@ -38,6 +42,8 @@ impl Performer for Outside {
 struct House {
     engine: Arc<Engine>,
     clock: Arc<Mutex<Millis>>,
+    /// What every call is answered with.
+    outside: Arc<Mutex<Outcome>>,
     workspace: WorkspaceId,
 }
 
@@ -45,23 +51,43 @@ impl House {
     fn at(text: &str) -> House {
         let clock = Arc::new(Mutex::new(instant(text)));
         let reading = clock.clone();
+        let outside = Arc::new(Mutex::new(Outcome::Done { output: json!({}) }));
         let engine = Engine::start(Parts {
             store: MemoryStore::new(Arc::new(move || *reading.lock())),
             clock: Arc::new(Set(clock.clone())),
             entropy: Arc::new(SystemEntropy),
-            performer: Arc::new(Outside(Arc::new(Mutex::new(Outcome::Done { output: json!({}) })))),
+            performer: Arc::new(Outside(outside.clone())),
             catalog: &semel_tasks::REGISTRY,
             limits: Limits::default(),
             master_key: None,
             environment: vec![],
             url: None,
         });
-        House { engine, clock, workspace: WorkspaceId::default() }
+        House { engine, clock, outside, workspace: WorkspaceId::default() }
     }
 
     async fn push(&self, source: &str) {
         if let Err(error) = self.engine.push_flow(&self.workspace, source, "test").await {
             panic!("{error:?}");
+        }
+    }
+
+    fn event(&self, flow: &str, inputs: Json) -> Occurrence {
+        Occurrence {
+            workspace: self.workspace.clone(),
+            flow: self.engine.resolve_flow(&self.workspace, flow).unwrap(),
+            door: Door::Trigger,
+            caller: "test".into(),
+            caller_key: None,
+            intrinsic_key: None,
+            door_preset: PresetName::Trigger,
+            request_preset: None,
+            scope: None,
+            trigger: json!({"data": inputs}).into(),
+            inputs,
+            trigger_id: None,
+            labels: vec![],
+            correlation_id: None,
         }
     }
 

@@ -44,6 +44,8 @@ const FINDINGS_MAX: usize = 500;
 pub(crate) enum Moment {
     /// Before the run exists: keys, trigger inputs.
     Admission,
+    /// Before the run exists, with an upstream run in sight: the templates of a flow trigger.
+    Upstream,
     /// Inside the run, at the task with this position in the order of tasks.
     Task(usize),
     /// When the run has ended, or not bound to one place (variables).
@@ -160,6 +162,13 @@ impl<'a> Context<'a> {
             Value::List(items) => items.iter().for_each(|item| self.expressions(item)),
             Value::Map(entries) => entries.iter().for_each(|entry| self.expressions(&entry.value)),
         }
+    }
+
+    /// A text with expressions whose names are not checked.
+    pub fn only_parsed(&mut self, node: &'a Node, name: &str) -> Option<String> {
+        let text = self.template(node, name)?;
+        self.templates.retain(|used| !std::ptr::eq(used.node, node));
+        Some(text)
     }
 
     fn expression(&mut self, node: &'a Node) {

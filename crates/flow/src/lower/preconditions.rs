@@ -1,4 +1,4 @@
-//! Conditions that several upstream runs meet together.
+//! Conditions that several upstream runs meet together: `preconditions:` and the older MultipleCondition.
 
 use super::Context;
 use super::fields::{Fields, Names};
@@ -8,19 +8,68 @@ use crate::codes;
 use crate::diagnostic::Finding;
 use crate::yaml::Node;
 use indexmap::IndexMap;
-use semel_core::ir::{Condition, Preconditions, TimeWindow};
+use semel_core::ir::{Condition, Filter, FilterField, FilterTest, Preconditions, TimeWindow};
 
 /// Fields of the condition MultipleCondition.
 pub(super) const MULTIPLE: &[&str] = &["conditions", "timeWindow", "sla", "resetOnSuccess", "window", "windowAdvance"];
+const PRECONDITIONS: Names = Names {
+    what: "`preconditions`",
+    allowed: &[&["id", "flows", "where", "timeWindow", "resetOnSuccess"]],
+    not_built: &[],
+};
+const FLOW: Names = Names { what: "a flow", allowed: &[&["namespace", "flowId", "states", "labels"]], not_built: &[] };
+const WHERE: Names = Names { what: "`where`", allowed: &[&["id", "operand", "filters"]], not_built: &[] };
+const FILTER: Names = Names { what: "a filter", allowed: &[&["field", "type", "value", "values"]], not_built: &[] };
 const WINDOW: Names = Names {
     what: "`timeWindow`",
     allowed: &[&["type", "window", "windowAdvance", "deadline", "startTime", "endTime"]],
     not_built: &[],
 };
+const FIELDS: &[&str] = &["FLOW_ID", "NAMESPACE", "STATE", "EXPRESSION"];
+const TESTS: &[&str] = &[
+    "EQUAL_TO",
+    "NOT_EQUAL_TO",
+    "IN",
+    "NOT_IN",
+    "IS_TRUE",
+    "IS_FALSE",
+    "IS_NULL",
+    "IS_NOT_NULL",
+    "STARTS_WITH",
+    "ENDS_WITH",
+    "REGEX",
+    "CONTAINS",
+];
 const WINDOWS: &[&str] = &["DURATION_WINDOW", "SLIDING_WINDOW", "DAILY_TIME_DEADLINE", "DAILY_TIME_WINDOW"];
 const DAY_MS: i64 = 86_400_000;
 
 impl<'a> Context<'a> {
+    pub fn preconditions(&mut self, node: &'a Node) -> Option<Preconditions> {
+        let fields = self.fields(node, PRECONDITIONS)?;
+        let id = self.required(&fields, "`preconditions`", "id").and_then(|node| self.id(node, TASK_ID));
+        let mut conditions = IndexMap::new();
+        for item in fields.get("flows").and_then(|node| self.list(node, "flows")).unwrap_or_default() {
+            if let Some(condition) = self.upstream_flow(item) {
+                conditions.insert(format!("condition_{}", conditions.len() + 1), condition);
+            }
+        }
+        for item in fields.get("where").and_then(|node| self.list(node, "where")).unwrap_or_default() {
+            if let Some((name, condition)) = self.filter_condition(item) {
+                conditions.insert(format!("condition_{}_{name}", conditions.len() + 1), condition);
+            }
+        }
+        if fields.get("flows").is_none() && fields.get("where").is_none() {
+            let message = "`preconditions` needs `flows` or `where`";
+            self.error(codes::MISSING_FIELD, &fields.place(), message);
+        }
+        let window = match fields.get("timeWindow") {
+            Some(node) => self.time_window(node)?,
+            None => TimeWindow::DurationWindow { window_ms: DAY_MS, advance_ms: 0 },
+        };
+        let reset_on_success = self.flag(&fields, "resetOnSuccess", true);
+        Some(Preconditions { id: id?, window, reset_on_success, conditions })
+    }
+
     /// The older form: a map of conditions by name.
     pub fn multiple(&mut self, fields: &Fields<'a>, depth: usize) -> Option<Condition> {
         let id = self.required(fields, "MultipleCondition", "id").and_then(|node| self.id(node, TASK_ID));
@@ -48,6 +97,69 @@ impl<'a> Context<'a> {
         };
         let reset_on_success = self.flag(fields, "resetOnSuccess", true);
         Some(Condition::Multiple(Preconditions { id: id?, window, reset_on_success, conditions }))
+    }
+
+    fn upstream_flow(&mut self, node: &'a Node) -> Option<Condition> {
+        let fields = self.fields(node, FLOW)?;
+        let namespace = self.condition_text(&fields, "a flow", "namespace")?;
+        let flow_id = fields.get("flowId").map(|node| self.literal(node, "flowId").map(str::to_owned));
+        Some(Condition::Upstream {
+            namespace: Some(namespace),
+            flow_id: flow_id.unwrap_or(None),
+            states: fields.get("states").map(|node| self.states(node, "states")),
+            labels: fields.get("labels").map(|node| self.wanted_labels(node)).unwrap_or_default(),
+        })
+    }
+
+    fn filter_condition(&mut self, node: &'a Node) -> Option<(String, Condition)> {
+        let fields = self.fields(node, WHERE)?;
+        let id = self.condition_text(&fields, "`where`", "id");
+        let operand = fields.get("operand").map(|node| self.word(node, "operand", &["AND", "OR"]));
+        let filters = self.required(&fields, "`where`", "filters")?;
+        let items = self.list(filters, "filters")?;
+        if items.is_empty() {
+            self.error(codes::MISSING_FIELD, &filters.at, "`where` needs a filter");
+        }
+        let filters = items.iter().filter_map(|item| self.filter(item)).collect();
+        Some((id?, Condition::Filter { any: operand.unwrap_or(Some("AND"))? == "OR", filters }))
+    }
+
+    fn filter(&mut self, node: &'a Node) -> Option<Filter> {
+        let fields = self.fields(node, FILTER)?;
+        let field = self.required(&fields, "a filter", "field");
+        let field: Option<FilterField> = field.and_then(|node| self.choice(node, "field", FIELDS));
+        let test = self.required(&fields, "a filter", "type");
+        let test: Option<FilterTest> = test.and_then(|node| self.choice(node, "type", TESTS));
+        let (field, test) = (field?, test?);
+        let value = fields.get("value").and_then(|node| match field {
+            FilterField::Expression => self.template(node, "value"),
+            _ => self.literal(node, "value").map(str::to_owned),
+        });
+        let values = match fields.get("values") {
+            Some(node) => {
+                let items = self.list(node, "values")?;
+                items.iter().filter_map(|item| self.literal(item, "values")).map(str::to_owned).collect()
+            }
+            None => Vec::new(),
+        };
+        let needs_values = matches!(test, FilterTest::In | FilterTest::NotIn);
+        let needs_nothing =
+            matches!(test, FilterTest::IsTrue | FilterTest::IsFalse | FilterTest::IsNull | FilterTest::IsNotNull)
+                && field != FilterField::Expression;
+        if needs_values && values.is_empty() {
+            self.missing(&fields, "this filter", "values");
+        } else if !needs_values && !needs_nothing && fields.get("value").is_none() {
+            self.missing(&fields, "this filter", "value");
+        }
+        if let (FilterTest::Regex, Some(pattern), Some(node)) = (test, &value, fields.get("value"))
+            && field != FilterField::Expression
+            && let Err(error) = regex::Regex::new(pattern)
+        {
+            let why = error.to_string();
+            let message = format!("not a regular expression: {}", why.lines().last().unwrap_or_default());
+            self.error(codes::BAD_REGEX, &node.at, message);
+        }
+        Some(Filter { field, test, value, values })
     }
 
     fn time_window(&mut self, node: &'a Node) -> Option<TimeWindow> {

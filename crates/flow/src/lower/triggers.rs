@@ -14,18 +14,26 @@ use crate::yaml::Node;
 use indexmap::IndexMap;
 use jiff::tz::TimeZone;
 use semel_core::Millis;
-use semel_core::ir::{RecoverMissed, SignatureScheme, SignatureSpec, Trigger, TriggerKind};
+use semel_core::ir::{RecoverMissed, SignatureScheme, SignatureSpec, TERMINAL_STATES, TaskSpec, Trigger, TriggerKind};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 use std::ops::Range;
 
-const COMMON: &[&str] =
-    &["id", "type", "description", "disabled", "inputs", "labels", "conditions", "when", "logLevel"];
-const NOT_BUILT: &[&str] = &[
+const COMMON: &[&str] = &[
+    "id",
+    "type",
+    "description",
+    "disabled",
+    "inputs",
+    "labels",
+    "conditions",
+    "when",
+    "logLevel",
     "stopAfter",
     "allowConcurrent",
+];
+const NOT_BUILT: &[&str] = &[
     "workerGroup",
-    "preconditions",
     "dependsOn",
     "window",
     "version",
@@ -38,15 +46,25 @@ const NOT_BUILT: &[&str] = &[
 const WEBHOOK: &[&str] = &["key", "wait", "returnOutputs", "responseCode", "responseContentType", "signature"];
 const SCHEDULE: &[&str] =
     &["cron", "timezone", "withSeconds", "recoverMissedSchedules", "lateMaximumDelay", "scheduleConditions"];
+/// Beside the fields of http.Request.
+const HTTP: &[&str] = &["interval", "responseCondition"];
+const FLOW: &[&str] = &["states", "preconditions"];
 const ON_DATES: &[&str] = &["dates", "timezone", "recoverMissedSchedules"];
 const SIGNATURE: Names =
     Names { what: "`signature`", allowed: &[&["scheme", "secret", "secrets", "header", "tolerance"]], not_built: &[] };
 /// Every trigger type with its own fields.
-const TYPES: &[(&str, &[&str])] =
-    &[("trigger.Webhook", WEBHOOK), ("trigger.Schedule", SCHEDULE), ("trigger.ScheduleOnDates", ON_DATES)];
+const TYPES: &[(&str, &[&str])] = &[
+    ("trigger.Webhook", WEBHOOK),
+    ("trigger.Schedule", SCHEDULE),
+    ("trigger.ScheduleOnDates", ON_DATES),
+    ("trigger.Flow", FLOW),
+    ("http.Trigger", HTTP),
+];
+const INTERVAL_MS: i64 = 60_000;
+const INTERVAL_MS_MIN: i64 = 1_000;
 /// Dates of one trigger.
 const DATES_MAX: usize = 1_000;
-const PREFIXES: &[&str] = &["io.kestra.plugin.core.", "io.kestra.core.models."];
+const PREFIXES: &[&str] = &["io.kestra.plugin.core.", "io.kestra.core.models.", "io.kestra.plugin.fs."];
 /// What Kestra allows for the secret part of a webhook URL.
 const KEY_CHARS_MAX: usize = 256;
 const TOLERANCE_MS: i64 = 5 * 60_000;
@@ -76,20 +94,35 @@ impl<'a> Context<'a> {
         let id = self.required(&raw, "a trigger", "id").and_then(|node| self.id(node, TRIGGER_ID));
         let type_node = self.required(&raw, "a trigger", "type")?;
         let (name, own) = self.trigger_type(type_node)?;
-        let fields = self.fields(node, Names { what: name, allowed: &[COMMON, own], not_built: NOT_BUILT })?;
+        if name == "trigger.Flow" {
+            // Until this trigger has been read.
+            self.moment = Moment::Upstream;
+        }
+        let request = self.catalog.find("http.Request").filter(|_| name == "http.Trigger");
+        let sent: Vec<&str> =
+            request.map(|spec| spec.fields.iter().map(|field| field.name).collect()).unwrap_or_default();
+        let fields = self.fields(node, Names { what: name, allowed: &[COMMON, own, &sent], not_built: NOT_BUILT })?;
         let disabled = self.flag(&fields, "disabled", false);
         let inputs = self.trigger_inputs(&fields, disabled);
         let labels = fields.get("labels").map(|node| self.labels(node, Owner::Run)).unwrap_or_default();
-        let conditions = self.trigger_conditions(&fields, false);
+        let conditions = self.trigger_conditions(&fields, name == "trigger.Flow");
         if let Some(node) = fields.get("logLevel") {
             self.word(node, "logLevel", LOG_LEVELS);
         }
         let kind = match name {
             "trigger.Webhook" => self.webhook(&fields),
             "trigger.Schedule" => self.schedule(&fields),
+            "trigger.Flow" => self.upstream(&fields),
+            "http.Trigger" => request.and_then(|spec| self.polling(&fields, spec)),
             _ => self.on_dates(&fields),
         };
-        Some(Trigger { id: id?, disabled, inputs, labels, kind: kind?, conditions })
+        let stop_after = fields.get("stopAfter").map(|node| self.states(node, "stopAfter")).unwrap_or_default();
+        let allow_concurrent = self.flag(&fields, "allowConcurrent", false);
+        if name == "trigger.Webhook" && fields.get("stopAfter").is_some() {
+            let message = "a webhook is not switched off by its runs, so `stopAfter` changes nothing here";
+            self.report(Finding::warning(codes::NO_EFFECT, fields.key_at("stopAfter"), message));
+        }
+        Some(Trigger { id: id?, disabled, inputs, labels, kind: kind?, conditions, stop_after, allow_concurrent })
     }
 
     fn trigger_type(&mut self, node: &'a Node) -> Option<(&'static str, &'static [&'static str])> {
@@ -227,6 +260,35 @@ impl<'a> Context<'a> {
         let late_max_ms =
             fields.get("lateMaximumDelay").and_then(|node| self.positive_duration(node, "lateMaximumDelay"));
         Some(TriggerKind::Schedule { cron: cron?, timezone: timezone?, with_seconds, recover, late_max_ms })
+    }
+
+    fn polling(&mut self, fields: &Fields<'a>, spec: &TaskSpec) -> Option<TriggerKind> {
+        let interval_ms = match fields.get("interval") {
+            Some(node) => self.positive_duration(node, "interval")?,
+            None => INTERVAL_MS,
+        };
+        if interval_ms < INTERVAL_MS_MIN {
+            self.error(codes::LIMIT, &fields.key_at("interval"), "a poll is made once a second at most");
+        }
+        let request = self.leaf_config(fields, spec);
+        let response_condition = match fields.get("responseCondition") {
+            // It sees `response`, which nothing else in a flow does.
+            Some(node) => self.only_parsed(node, "responseCondition")?,
+            None => "{{ response.statusCode < 400 }}".to_owned(),
+        };
+        Some(TriggerKind::Http { interval_ms, request, response_condition })
+    }
+
+    fn upstream(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {
+        let states = match fields.get("states") {
+            Some(node) => self.states(node, "states"),
+            None => TERMINAL_STATES.iter().map(|state| (*state).to_owned()).collect(),
+        };
+        let preconditions = match fields.get("preconditions") {
+            Some(node) => Some(self.preconditions(node)?),
+            None => None,
+        };
+        Some(TriggerKind::Flow { states, preconditions })
     }
 
     fn on_dates(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {

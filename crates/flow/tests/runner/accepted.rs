@@ -2,7 +2,9 @@
 
 use crate::{accept, tasks, with};
 use semel_core::admission::{Busy, Window, WindowFrom};
-use semel_core::ir::{Condition, DayInMonth, DayOfWeek, KeyScope, Task, TaskKind, TriggerKind};
+use semel_core::ir::{
+    Condition, DayInMonth, DayOfWeek, KeyScope, TERMINAL_STATES, Task, TaskKind, TimeWindow, TriggerKind,
+};
 
 /// The guarded payment flow of Kestra's guide to duplicate executions, as its users have it.
 const GUARDED: &str = r#"id: payment_flow_guarded
@@ -266,4 +268,43 @@ fn conditions_of_every_age_and_dates() {
     let TriggerKind::ScheduleOnDates { dates, .. } = &flow.triggers[1].kind else { panic!("not on dates") };
     let dates: Vec<String> = dates.iter().map(|at| at.to_rfc3339()).collect();
     assert_eq!(dates, ["2026-04-01T00:00:00.000Z", "2026-05-01T07:00:00.000Z"]);
+}
+
+#[test]
+fn a_flow_trigger_with_all_it_may_have() {
+    let source = with(
+        r#"triggers:
+  - id: up
+    type: io.kestra.plugin.core.trigger.Flow
+    states: [SUCCESS, PAUSED]
+    conditions:
+      - type: io.kestra.plugin.core.condition.ExecutionNamespaceCondition
+        namespace: shop
+        prefix: true
+      - type: io.kestra.plugin.core.condition.ExecutionLabels
+        labels: {system.correlationId: x}
+    preconditions:
+      id: both
+      flows:
+        - {namespace: shop, flowId: a}
+        - {namespace: shop, states: [FAILED], labels: {team: red}}
+      where:
+        - id: any
+          operand: OR
+          filters: [{field: EXPRESSION, type: IS_TRUE, value: "{{ trigger.outputs.n > 1 }}"}]
+      timeWindow: {type: DAILY_TIME_WINDOW, startTime: "06:00:00", endTime: "09:00"}
+"#,
+    );
+    let flow = accept(&source).flow;
+    let trigger = &flow.triggers[0];
+    let TriggerKind::Flow { states, preconditions: Some(both) } = &trigger.kind else { panic!("not a flow trigger") };
+    assert_eq!(states, &["SUCCESS", "PAUSED"]);
+    assert_eq!(trigger.conditions.len(), 2);
+    let names: Vec<&String> = both.conditions.keys().collect();
+    assert_eq!(names, ["condition_1", "condition_2", "condition_3_any"]);
+    assert_eq!(both.window, TimeWindow::DailyTimeWindow { start_ms: 6 * 3_600_000, end_ms: 9 * 3_600_000 });
+    assert!(both.reset_on_success);
+    let bare = accept(&with("triggers:\n  - {id: up, type: trigger.Flow}\n")).flow;
+    let TriggerKind::Flow { states, .. } = &bare.triggers[0].kind else { panic!("not a flow trigger") };
+    assert_eq!(states, TERMINAL_STATES);
 }

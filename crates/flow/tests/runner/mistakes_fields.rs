@@ -493,7 +493,7 @@ fn idempotency_mistakes() {
     13 |   doors: [webhook, fax]
        |                    ^^^
        |
-       = note: expected one of: trigger, kestra, conductor, webhook, schedule, subflow, start_task, callback, queue, cli
+       = note: expected one of: trigger, kestra, conductor, webhook, schedule, subflow, start_task, callback, queue, cli, flow
     "#);
 }
 

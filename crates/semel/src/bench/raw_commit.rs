@@ -210,6 +210,8 @@ impl Model {
             root: None,
             depth: 0,
             tick: None,
+            hearing: None,
+            announced: false,
             workspace,
         }
     }
@@ -244,6 +246,7 @@ impl Model {
             ops: vec![],
             settle: Settle::Ended { status: EndStatus::Completed },
             cancels: vec![],
+            announce: None,
         }
     }
 }

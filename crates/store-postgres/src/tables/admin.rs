@@ -4,7 +4,9 @@ use crate::classify::Error;
 use crate::codec::{Columns, Kind, Table, Val};
 use semel_core::{FlowRef, WorkspaceId};
 use semel_store::codec::json;
-use semel_store::{FlowRow, KvRow, RestoredRow, ScheduleRow, SecretRow, TokenRow, WorkspaceRow};
+use semel_store::{
+    ChangeRow, FlowRow, KvRow, RestoredRow, ScheduleRow, SecretRow, TokenRow, TriggerState, WorkspaceRow,
+};
 use tokio_postgres::Row;
 
 pub const KV: Table = Table {
@@ -103,6 +105,7 @@ pub const SCHEDULES: Table = Table {
         ("trigger", Kind::Text),
         ("next_due", Kind::Int),
         ("last_fired", Kind::Int),
+        ("state", Kind::Text),
     ],
     key: 4,
 };
@@ -115,6 +118,8 @@ pub fn schedule_row(row: &ScheduleRow) -> Vec<Val<'_>> {
         Val::text(&row.trigger),
         Val::at_opt(row.next_due),
         Val::at_opt(row.last_fired),
+        // Most triggers remember nothing, and have no text for it.
+        Val::own_opt((row.state != TriggerState::default()).then(|| json(&row.state))),
     ]
 }
 
@@ -125,6 +130,45 @@ pub fn read_schedule(row: &Row) -> Result<ScheduleRow, Error> {
         trigger: row.text(3)?,
         next_due: row.millis_opt(4)?,
         last_fired: row.millis_opt(5)?,
+        state: match row.text_opt(6)? {
+            Some(_) => row.json(6)?,
+            None => TriggerState::default(),
+        },
+    })
+}
+
+pub const CHANGES: Table = Table {
+    name: "changes",
+    columns: &[
+        ("ws", Kind::Text),
+        ("run", Kind::Id),
+        ("version", Kind::Int),
+        ("at", Kind::Int),
+        ("state", Kind::Text),
+        ("heard", Kind::Text),
+    ],
+    key: 3,
+};
+
+pub fn change_row(row: &ChangeRow) -> Vec<Val<'_>> {
+    vec![
+        Val::ws(&row.workspace),
+        Val::run(row.run),
+        Val::number(row.version),
+        Val::at(row.at),
+        Val::text(&row.state),
+        Val::own(json(&row.heard)),
+    ]
+}
+
+pub fn read_change(row: &Row) -> Result<ChangeRow, Error> {
+    Ok(ChangeRow {
+        workspace: row.ws(0)?,
+        run: row.run(1)?,
+        version: row.number(2)?,
+        at: row.millis(3)?,
+        state: row.text(4)?,
+        heard: row.json(5)?,
     })
 }
 

@@ -56,6 +56,8 @@ pub fn event(key: &str, run: RunId, lane: Option<LaneRequest>) -> AdmitRequest {
         root: None,
         depth: 0,
         tick: None,
+        hearing: None,
+        announced: false,
     }
 }
 
@@ -122,6 +124,7 @@ pub fn commit_of(loaded: &LoadedRun, mut state: RunState, events: &[Event]) -> R
         ops: vec![],
         settle: ended.map_or(Settle::Unchanged, |status| Settle::Ended { status }),
         cancels: vec![],
+        announce: None,
     }
 }
 

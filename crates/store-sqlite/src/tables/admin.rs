@@ -1,10 +1,10 @@
 //! kv, flows, schedules, secrets, tokens, workspaces.
 
-use crate::codec::{Columns, int, json};
+use crate::codec::{Columns, int, json, parse};
 use crate::names::Cx;
 use rusqlite::{Result, Row, params};
 use semel_core::{FlowRef, Millis, WorkspaceId};
-use semel_store::{FlowRow, KvRow, RestoredRow, ScheduleRow, SecretRow, TokenRow, WorkspaceRow};
+use semel_store::{FlowRow, KvRow, RestoredRow, ScheduleRow, SecretRow, TokenRow, TriggerState, WorkspaceRow};
 
 fn read_kv(row: &Row) -> Result<KvRow> {
     Ok(KvRow {
@@ -161,7 +161,17 @@ fn read_schedule(row: &Row) -> Result<ScheduleRow> {
         trigger: row.get(3)?,
         next_due: row.millis_opt(4)?,
         last_fired: row.millis_opt(5)?,
+        state: read_state(row.get(6)?)?,
     })
+}
+
+/// Most triggers remember nothing, and have no text for it.
+fn state_text(row: &ScheduleRow) -> Option<String> {
+    (row.state != TriggerState::default()).then(|| json(&row.state))
+}
+
+fn read_state(text: Option<String>) -> Result<TriggerState> {
+    text.map_or_else(|| Ok(TriggerState::default()), |text| parse(&text))
 }
 
 pub fn put_schedules(cx: &Cx, ws: i64, flow: &FlowRef, rows: &[ScheduleRow]) -> Result<()> {
@@ -169,8 +179,16 @@ pub fn put_schedules(cx: &Cx, ws: i64, flow: &FlowRef, rows: &[ScheduleRow]) -> 
     cx.exec(sql, params![ws, flow.namespace, flow.id])?;
     for row in rows {
         cx.exec(
-            "INSERT OR REPLACE INTO schedules (ws, namespace, flow_id, trigger, next_due, last_fired) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![ws, flow.namespace, flow.id, row.trigger, row.next_due.map(|at| at.0), row.last_fired.map(|at| at.0)],
+            "INSERT OR REPLACE INTO schedules (ws, namespace, flow_id, trigger, next_due, last_fired, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                ws,
+                flow.namespace,
+                flow.id,
+                row.trigger,
+                row.next_due.map(|at| at.0),
+                row.last_fired.map(|at| at.0),
+                state_text(row)
+            ],
         )?;
     }
     Ok(())
@@ -179,13 +197,21 @@ pub fn put_schedules(cx: &Cx, ws: i64, flow: &FlowRef, rows: &[ScheduleRow]) -> 
 /// A schedule that a push removed meanwhile does not come back.
 pub fn update_schedule(cx: &Cx, ws: i64, row: &ScheduleRow) -> Result<()> {
     cx.exec(
-        "UPDATE schedules SET next_due = ?5, last_fired = ?6 WHERE ws = ?1 AND namespace = ?2 AND flow_id = ?3 AND trigger = ?4",
-        params![ws, row.flow.namespace, row.flow.id, row.trigger, row.next_due.map(|at| at.0), row.last_fired.map(|at| at.0)],
+        "UPDATE schedules SET next_due = ?5, last_fired = ?6, state = ?7 WHERE ws = ?1 AND namespace = ?2 AND flow_id = ?3 AND trigger = ?4",
+        params![
+            ws,
+            row.flow.namespace,
+            row.flow.id,
+            row.trigger,
+            row.next_due.map(|at| at.0),
+            row.last_fired.map(|at| at.0),
+            state_text(row)
+        ],
     )?;
     Ok(())
 }
 
-const SCHEDULE: &str = "SELECT w.name, s.namespace, s.flow_id, s.trigger, s.next_due, s.last_fired \
+const SCHEDULE: &str = "SELECT w.name, s.namespace, s.flow_id, s.trigger, s.next_due, s.last_fired, s.state \
     FROM schedules s JOIN workspaces w ON w.ws = s.ws";
 
 pub fn due_schedules(cx: &Cx, now: Millis, limit: u32) -> Result<Vec<ScheduleRow>> {

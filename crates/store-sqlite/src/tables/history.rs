@@ -91,6 +91,7 @@ pub fn delete(cx: &Cx, ws: i64, run: RunId) -> Result<()> {
         "DELETE FROM effects WHERE ws = ?1 AND run = ?2",
         "DELETE FROM logs WHERE ws = ?1 AND run = ?2",
         "DELETE FROM inbox WHERE ws = ?1 AND run = ?2",
+        "DELETE FROM changes WHERE ws = ?1 AND run = ?2",
     ] {
         cx.exec(sql, params![ws, run.as_bytes()])?;
     }

@@ -2,6 +2,7 @@
 //! SQLite says; [`crate::tx`] and [`crate::reads`] turn errors into the store's.
 
 pub mod admin;
+pub mod changes;
 pub mod claims;
 pub mod decisions;
 pub mod files;

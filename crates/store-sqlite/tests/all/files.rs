@@ -60,6 +60,8 @@ fn admit(number: u128) -> Work {
         root: None,
         depth: 0,
         tick: None,
+        hearing: None,
+        announced: false,
     }))
 }
 

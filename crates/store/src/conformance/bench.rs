@@ -74,6 +74,8 @@ impl Bench {
             root: None,
             depth: 0,
             tick: None,
+            hearing: None,
+            announced: false,
         }
     }
 
@@ -160,6 +162,7 @@ impl Bench {
             ops: vec![],
             settle: Settle::Unchanged,
             cancels: vec![],
+            announce: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The list of cases, once.
 
-use super::{Bench, admission, checks, commits, files, lanes, lists, manage, removal, restore, walls};
+use super::{Bench, admission, checks, commits, files, hear, lanes, lists, manage, removal, restore, walls};
 
 /// Hands the list of `module::case` pairs to the macro named.
 ///
@@ -115,6 +115,16 @@ macro_rules! conformance_cases {
             manage::tokens_are_revoked_once,
             manage::workspaces_are_made_once,
             manage::a_message_wakes_its_run,
+            hear::a_change_is_left_by_the_commit_that_makes_it,
+            hear::changes_come_in_order,
+            hear::a_trigger_hears_of_a_change_once,
+            hear::what_a_trigger_remembers_is_judged_once,
+            hear::a_push_forgets_what_a_trigger_remembers_of_other_conditions,
+            hear::a_schedule_that_moves_on_keeps_what_is_remembered,
+            hear::runs_that_an_admission_ends_are_announced,
+            hear::a_trigger_is_switched_off_and_on,
+            hear::a_backfill_settles_each_instant_once,
+            hear::a_deleted_run_takes_its_changes_with_it,
             removal::a_live_run_is_not_removed,
             removal::a_run_in_doubt_is_not_removed,
             removal::what_is_not_there_is_missing,

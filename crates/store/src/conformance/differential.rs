@@ -105,6 +105,7 @@ fn compare_reads(program: &mut Program, stores: &[Arc<dyn Store>], now: Millis) 
     same("active", oracle, stores, |s| s.active_runs(run, limit));
     same("timers", oracle, stores, |s| Ok((s.due_timers(now, limit)?, s.next_timer()?)));
     same("schedules", oracle, stores, |s| Ok((s.due_schedules(now, limit)?, s.next_schedule()?, s.schedules(&ws)?)));
+    same("changes", oracle, stores, |s| s.changes(now, limit));
     same("kv", oracle, stores, |s| s.kv_list(&ws, "shop", None, limit));
     same("flows", oracle, stores, |s| Ok((s.flows(&ws, None, limit)?, s.flows_named(&ws, "order")?)));
     same("secrets", oracle, stores, |s| Ok((s.secrets(&ws)?, s.secret(&ws, "db", None)?)));

@@ -320,6 +320,7 @@ pub fn a_dump_has_every_table(b: &Bench) {
         "kv",
         "flows",
         "schedules",
+        "changes",
         "secrets",
         "tokens",
         "workspaces",

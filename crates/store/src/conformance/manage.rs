@@ -26,6 +26,7 @@ pub(super) fn schedule(row: &FlowRow, trigger: &str, next_due: Option<Millis>) -
         trigger: trigger.into(),
         next_due,
         last_fired: None,
+        state: TriggerState::default(),
     }
 }
 
@@ -140,7 +141,7 @@ pub fn a_schedule_does_not_go_back(b: &Bench) {
 pub fn an_instant_of_a_schedule_happens_once_however_long_its_key_is_remembered(b: &Bench) {
     let row = flow(b.ws(), "shop", "order", "one");
     push(b, row.clone(), vec![schedule(&row, "tick", Some(b.now()))]);
-    let tick = Tick { trigger: "tick".into(), at: b.now(), next: Some(b.now().plus(60)) };
+    let tick = Tick { trigger: "tick".into(), at: b.now(), next: Some(b.now().plus(60)), backfill: false };
     let due = AdmitRequest { tick: Some(tick.clone()), ..b.event() };
     assert!(b.admit(due).created);
     let moved = ScheduleRow { last_fired: Some(b.now()), ..schedule(&row, "tick", Some(b.now().plus(60))) };

@@ -10,6 +10,7 @@ mod checks;
 mod commits;
 pub mod differential;
 mod files;
+mod hear;
 mod lanes;
 mod lists;
 mod manage;

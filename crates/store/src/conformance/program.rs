@@ -104,7 +104,8 @@ impl<'a> Program<'a> {
             78..=80 => self.release(),
             81..=83 => self.of_run(|workspace, run| Work::DeleteRun { workspace, run }),
             84..=86 => self.of_run(|workspace, run| Work::EraseRun { workspace, run }),
-            87..=89 => self.message(),
+            87..=88 => self.message(),
+            89 => self.hear(),
             90..=91 => self.sweep(),
             92 if self.dice.chance(25) => self.delete_flow(),
             92 => self.put_flow(),
@@ -201,7 +202,7 @@ impl<'a> Program<'a> {
         let key = self.dice.chance(85).then(|| self.claim(&workspace));
         let at = self.oracle.now();
         let next = self.dice.chance(80).then(|| at.plus(1 + self.dice.below(9) as i64));
-        let tick = self.dice.chance(4).then(|| Tick { trigger: "tick".into(), at, next });
+        let tick = self.dice.chance(4).then(|| Tick { trigger: "tick".into(), at, next, backfill: false });
         AdmitRequest {
             workspace,
             flow: self.flow(),
@@ -222,6 +223,8 @@ impl<'a> Program<'a> {
             depth: u32::from(parent.is_some()),
             parent,
             tick,
+            hearing: if self.dice.chance(3) { self.hearing() } else { None },
+            announced: self.dice.chance(20),
         }
     }
 
@@ -258,6 +261,7 @@ impl<'a> Program<'a> {
             ops: if self.dice.chance(25) { vec![self.op()] } else { vec![] },
             settle,
             cancels: if self.dice.chance(5) { vec![(self.run().1, by())] } else { vec![] },
+            announce: self.dice.chance(20).then(|| self.dice.pick(&["SUCCESS", "FAILED"]).into()),
             workspace,
             run,
         }
@@ -409,6 +413,37 @@ impl<'a> Program<'a> {
             trigger: trigger.into(),
             next_due,
             last_fired: None,
+            state: Default::default(),
+        }
+    }
+
+    fn hearing(&mut self) -> Option<Hearing> {
+        let changes = self.oracle.changes(self.oracle.now(), 9).expect("the oracle reads");
+        let change = changes.get(self.dice.below(9) as usize)?;
+        let window = |met: &str| WindowState { start: change.at, end: change.at, met: [met.to_owned()].into() };
+        let windows = |met: &str| Windows::from([("both".to_owned(), window(met))]);
+        let before = if self.dice.chance(70) { Windows::new() } else { windows("a") };
+        let after = if self.dice.chance(30) { Windows::new() } else { windows("a") };
+        Some(Hearing {
+            run: change.run,
+            version: change.version,
+            at: change.at,
+            flow: self.flow(),
+            trigger: "tick".into(),
+            windows: self.dice.chance(60).then_some((before, after)),
+        })
+    }
+
+    fn hear(&mut self) -> Work {
+        match self.hearing() {
+            Some(hearing) if self.dice.chance(70) => Work::Hear { workspace: self.workspace(), hearing },
+            None if self.dice.chance(60) => {
+                let changes = [TriggerChange::Disable, TriggerChange::Enable, TriggerChange::EndBackfill];
+                let change = self.dice.pick(&changes);
+                Work::ChangeTrigger { workspace: self.workspace(), flow: self.flow(), trigger: "tick".into(), change }
+            }
+            Some(Hearing { run, version, .. }) => Work::Heard { workspace: self.workspace(), run, version },
+            None => self.message(),
         }
     }
 

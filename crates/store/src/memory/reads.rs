@@ -280,6 +280,14 @@ impl Reads for MemoryStore {
         Ok(self.tables.lock().schedules.values().filter(|s| s.workspace == *workspace).cloned().collect())
     }
 
+    fn changes(&self, before: Millis, limit: u32) -> Result<Vec<ChangeRow>> {
+        let tables = self.tables.lock();
+        let mut found: Vec<ChangeRow> = tables.changes.values().filter(|row| row.at <= before).cloned().collect();
+        found.sort_by_key(|row| row.at);
+        found.truncate(limit as usize);
+        Ok(found)
+    }
+
     fn dump(&self) -> Result<Json> {
         Ok(self.tables.lock().dump())
     }

@@ -237,6 +237,7 @@ impl Tx for MemoryTx<'_> {
         self.remove_of_run(|t| &mut t.timers, &key)?;
         self.remove_of_run(|t| &mut t.logs, &key)?;
         self.remove_of_run(|t| &mut t.inbox, &key)?;
+        self.remove_of_run(|t| &mut t.changes, &key)?;
         self.remove_of_run(|t| &mut t.effects, &key)?;
         self.remove_files(&key)
     }
@@ -394,6 +395,22 @@ impl Tx for MemoryTx<'_> {
         let key = (row.workspace.clone(), row.flow.clone(), row.trigger.clone());
         // A schedule that a push removed meanwhile must not come back.
         if self.tables.schedules.contains_key(&key) { self.put(|t| &mut t.schedules, key, row.clone()) } else { Ok(()) }
+    }
+
+    fn change(&mut self, workspace: &WorkspaceId, run: RunId, version: u64) -> Result<Option<ChangeRow>> {
+        Ok(self.tables.changes.get(&(workspace.clone(), run, version)).cloned())
+    }
+
+    fn insert_change(&mut self, row: &ChangeRow) -> Result<()> {
+        self.put_change(row)
+    }
+
+    fn put_change(&mut self, row: &ChangeRow) -> Result<()> {
+        self.put(|t| &mut t.changes, (row.workspace.clone(), row.run, row.version), row.clone())
+    }
+
+    fn delete_change(&mut self, workspace: &WorkspaceId, run: RunId, version: u64) -> Result<()> {
+        self.remove(|t| &mut t.changes, (workspace.clone(), run, version))
     }
 
     fn secret_versions(&mut self, workspace: &WorkspaceId, name: &str) -> Result<Vec<SecretRow>> {

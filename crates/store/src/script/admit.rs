@@ -2,8 +2,9 @@
 
 use super::commit::commit_new;
 use super::ending::{Fence, cancel_quiet, tree_state};
+use super::hear::{announce, hear};
+use super::triggers::take_tick;
 use super::{lanes, restore};
-use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Look, Result, Tx};
 use crate::work::*;
@@ -139,21 +140,13 @@ pub fn admit(tx: &mut dyn Tx, request: &AdmitRequest) -> Result<AdmitResult> {
     admit_with(tx, request, None)
 }
 
-/// An instant that is not due any more was settled before, however long its key is remembered.
-fn take_tick(tx: &mut dyn Tx, request: &AdmitRequest, tick: &Tick) -> Result<()> {
-    let stored = tx.flow_schedules(&request.workspace, &request.flow)?;
-    match stored.into_iter().find(|row| row.trigger == tick.trigger) {
-        Some(row) if row.next_due.is_some_and(|due| due <= tick.at) => {
-            tx.update_schedule(&ScheduleRow { next_due: tick.next, last_fired: Some(tick.at), ..row })
-        }
-        _ => Err(StoreError::Conflict(format!("{} of {} is not due any more", tick.at.to_rfc3339(), tick.trigger))),
-    }
-}
-
 /// As [`admit`]; a run that gets its slot begins with `first`, in the same transaction.
 pub fn admit_with(tx: &mut dyn Tx, request: &AdmitRequest, first: Option<&RunCommit>) -> Result<AdmitResult> {
     if let Some(tick) = &request.tick {
         take_tick(tx, request, tick)?;
+    }
+    if let Some(hearing) = &request.hearing {
+        hear(tx, &request.workspace, hearing)?;
     }
     let mut looked = look(tx, request)?;
     let run = named_run(tx, request, &looked)?;
@@ -356,7 +349,7 @@ fn holder_state(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, lane
 /// Cancels the runs of the lane that a newer event takes the place of: those who wait, and a holder.
 fn supersede(tx: &mut dyn Tx, request: &AdmitRequest, rule: LaneRequest, holder: Option<RunId>) -> Result<Fence> {
     let by = replaced_by(request);
-    let mut fence = Fence::default();
+    let mut fence = Fence { announced: request.announced, ..Fence::default() };
     let waiting = lanes::line(tx, &request.workspace, rule.hash)?;
     for run in waiting.into_iter().chain(holder) {
         cancel_quiet(tx, &request.workspace, run, &by, rule.hash, &mut fence)?;
@@ -471,6 +464,11 @@ fn create(
     };
     append(tx, &mut row, &events)?;
     tx.insert_run(&row, &values, &request.labels)?;
+    if let Birth::Ended(status) = birth
+        && request.announced
+    {
+        announce(tx, &row, if status == EndStatus::Failed { "FAILED" } else { "CANCELLED" })?;
+    }
     let mut answer = result(tx, looked, decision, reason, Some(row));
     answer.created = true;
     answer.generation = generation;

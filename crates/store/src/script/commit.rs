@@ -2,8 +2,10 @@
 
 use super::admit::{admit, append, reopen_claim, take_slot_again};
 use super::ending::{notify, settle_end, watch_hash};
+use super::hear::announce;
 use super::lanes;
 use super::manage::{KvWrite, kv_delete, kv_set, live_kv};
+use super::triggers;
 use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
@@ -49,6 +51,9 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     }
     run.updated_at = tx.now();
     tx.update_run(&run)?;
+    if let Some(state) = commit.announce.as_ref().filter(|_| !commit.events.is_empty()) {
+        announce(tx, &run, state)?;
+    }
     if let Some(state) = &commit.snapshot
         && out.appended.is_empty()
     {
@@ -228,6 +233,16 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
             false if *error_on_missing => missing(namespace, key),
             deleted => done(json!({"deleted": deleted})),
         },
+        OpKind::Toggle { flow, trigger, enabled } => {
+            let change = if *enabled { TriggerChange::Enable } else { TriggerChange::Disable };
+            match triggers::change(tx, &workspace, flow, trigger, &change)? {
+                true => done(json!({})),
+                false => failed(
+                    "trigger_unknown",
+                    format!("Unable to find trigger {trigger} for the flow {}.{}", flow.namespace, flow.id),
+                ),
+            }
+        }
         OpKind::Admit(request) => return admit_child(tx, run, &op.step, request, out).map(Some),
         OpKind::EnterLane => {
             out.entered = Some(enter_lane(tx, run)?);

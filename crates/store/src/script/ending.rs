@@ -1,6 +1,7 @@
 //! What the end of a run means for its claims, its lane, its parent and its tree.
 
 use super::admit::append;
+use super::hear::announce;
 use super::lanes;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
@@ -30,6 +31,9 @@ pub(super) fn tree_state(tx: &mut dyn Tx, run: &RunRow) -> Result<HolderState> {
     Ok(state)
 }
 
+/// Kestra's word for a run that had to make way.
+const REPLACED: &str = "CANCELLED";
+
 /// What a fence left behind.
 #[derive(Default)]
 pub(super) struct Fence {
@@ -37,6 +41,8 @@ pub(super) struct Fence {
     pub fenced: Vec<RunId>,
     /// Runs that a node must look at.
     pub wake: Vec<RunId>,
+    /// Flow triggers are to hear of it.
+    pub announced: bool,
 }
 
 /// Fences and cancels a run none of whose tree has anything in flight. Its driver's next commit
@@ -87,6 +93,9 @@ fn cancel_quiet_tree(
     run.active = false;
     run.ended_at = Some(tx.now());
     tx.update_run(&run)?;
+    if out.announced {
+        announce(tx, &run, REPLACED)?;
+    }
     out.fenced.push(id);
     settle_claims(tx, &run, ClaimState::Cancelled)?;
     tx.delete_timers(workspace, id)?;

@@ -58,8 +58,18 @@ fn carried_over(tx: &mut dyn Tx, head: &FlowRow, row: &FlowRow, schedules: &[Sch
     let stored = tx.flow_schedules(&row.workspace, &row.flow)?;
     let carry = |new: &ScheduleRow| {
         let same = before.get(&new.trigger).is_some_and(|instants| after.get(&new.trigger) == Some(instants));
-        let old = stored.iter().find(|old| old.trigger == new.trigger && old.next_due.is_some());
-        old.filter(|_| same).unwrap_or(new).clone()
+        let old = stored.iter().find(|old| old.trigger == new.trigger);
+        match old {
+            // What somebody switched off stays off.
+            Some(old) if old.state.disabled => {
+                let state = TriggerState { disabled: true, ..TriggerState::default() };
+                ScheduleRow { next_due: None, state, ..new.clone() }
+            }
+            Some(old) if same && (old.next_due.is_some() || new.next_due.is_none() || old.state.backfill.is_some()) => {
+                old.clone()
+            }
+            _ => new.clone(),
+        }
     };
     Ok(schedules.iter().map(carry).collect())
 }
@@ -68,11 +78,15 @@ fn carried_over(tx: &mut dyn Tx, head: &FlowRow, row: &FlowRow, schedules: &[Sch
 fn instants(row: &FlowRow) -> BTreeMap<String, Instants> {
     // A text that does not read is met, and told, where it is run.
     let Ok(flow) = serde_json::from_str::<Flow>(&row.ir) else { return BTreeMap::new() };
-    let timed = |trigger: Trigger| match trigger.kind {
+    let timed = |trigger: Trigger| match &trigger.kind {
         TriggerKind::Schedule { cron, timezone, with_seconds, .. } => {
-            Some((trigger.id, Instants::Cron(cron, timezone, with_seconds)))
+            Some((trigger.id.clone(), Instants::Cron(cron.clone(), timezone.clone(), *with_seconds)))
         }
-        TriggerKind::ScheduleOnDates { dates, .. } => Some((trigger.id, Instants::Dates(dates))),
+        TriggerKind::ScheduleOnDates { dates, .. } => Some((trigger.id.clone(), Instants::Dates(dates.clone()))),
+        // What it remembers is about the conditions it had.
+        TriggerKind::Flow { .. } => Some((trigger.id.clone(), Instants::Upstream(Box::new(trigger)))),
+        // A push that changes what is asked for does not change when.
+        TriggerKind::Http { interval_ms, .. } => Some((trigger.id.clone(), Instants::Every(*interval_ms))),
         TriggerKind::Webhook { .. } => None,
     };
     flow.triggers.into_iter().filter_map(timed).collect()
@@ -82,6 +96,8 @@ fn instants(row: &FlowRow) -> BTreeMap<String, Instants> {
 enum Instants {
     Cron(String, String, bool),
     Dates(Vec<Millis>),
+    Upstream(Box<Trigger>),
+    Every(i64),
 }
 
 pub(super) struct KvWrite<'a> {
@@ -249,9 +265,10 @@ pub(super) fn erase_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> 
 /// Only forward: whoever was slower than another must not make an instant due again.
 pub(super) fn advance_schedule(tx: &mut dyn Tx, row: &ScheduleRow) -> Result<Done> {
     let stored = tx.flow_schedules(&row.workspace, &row.flow)?;
-    let due = stored.into_iter().find(|stored| stored.trigger == row.trigger).and_then(|stored| stored.next_due);
-    if due.is_some_and(|due| row.next_due.is_none_or(|next| next >= due)) {
-        tx.update_schedule(row)?;
+    let Some(stored) = stored.into_iter().find(|stored| stored.trigger == row.trigger) else { return Ok(Done::Unit) };
+    if stored.next_due.is_some_and(|due| row.next_due.is_none_or(|next| next >= due)) {
+        let state = TriggerState { woken: false, ..stored.state };
+        tx.update_schedule(&ScheduleRow { state, ..row.clone() })?;
     }
     Ok(Done::Unit)
 }

@@ -8,12 +8,15 @@ mod admit;
 mod commit;
 mod ending;
 mod files;
+mod hear;
 mod lanes;
 mod manage;
 mod restore;
+mod triggers;
 
 pub use admit::{admit, head_of, peek};
 pub use ending::watch_hash;
+pub use hear::listener;
 pub use manage::RELEASED_FROM;
 
 use crate::tx::{Result, Tx};
@@ -29,6 +32,12 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::PutFlow { row, schedules, rule } => manage::put_flow(tx, row, schedules, *rule),
         Work::DeleteFlow { workspace, flow, by } => manage::delete_flow(tx, workspace, flow, by),
         Work::AdvanceSchedule(row) => manage::advance_schedule(tx, row),
+        Work::ChangeTrigger { workspace, flow, trigger, change } => {
+            let found = triggers::change(tx, workspace, flow, trigger, change)?;
+            Ok(if found { Done::Unit } else { Done::Missing })
+        }
+        Work::Hear { workspace, hearing } => hear::hear(tx, workspace, hearing).map(|()| Done::Unit),
+        Work::Heard { workspace, run, version } => hear::heard(tx, workspace, *run, *version),
         Work::KvSet { workspace, namespace, key, value, kv_type, overwrite, ttl_ms } => {
             let write =
                 manage::KvWrite { workspace, namespace, key, value, kv_type, overwrite: *overwrite, ttl_ms: *ttl_ms };

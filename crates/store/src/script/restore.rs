@@ -61,9 +61,13 @@ pub(super) fn flagged(tx: &dyn Tx, request: &AdmitRequest, reason: Reason) -> Re
     reason
 }
 
-/// A tick for an instant before the restore may have been run by the lost part of the store.
+/// A tick for an instant before the restore may have been run by the lost part of the store, and so may what followed
+/// a change of another run.
 pub(super) fn must_be_held(tx: &dyn Tx, request: &AdmitRequest) -> bool {
     let nominal = request.trigger.get("date").and_then(|date| Millis::parse_rfc3339(date.as_str()?));
-    request.door == Door::Schedule
-        && tx.restored_at().is_some_and(|restored| nominal.is_some_and(|nominal| nominal <= restored))
+    let nominal = match &request.hearing {
+        Some(hearing) => Some(hearing.at),
+        None => nominal.filter(|_| request.door == Door::Schedule),
+    };
+    tx.restored_at().is_some_and(|restored| nominal.is_some_and(|nominal| nominal <= restored))
 }

@@ -29,6 +29,7 @@ pub mod storage_reverse;
 pub mod storage_size;
 pub mod storage_split;
 pub mod storage_write;
+pub mod trigger_toggle;
 
 use semel_core::ir::{FieldKind, FieldSpec};
 

@@ -225,6 +225,7 @@ pass_on! {
     read due_schedules(now: Millis, limit: u32) -> Vec<ScheduleRow>;
     read next_schedule() -> Option<Millis>;
     read schedules(workspace: &WorkspaceId) -> Vec<ScheduleRow>;
+    read changes(before: Millis, limit: u32) -> Vec<ChangeRow>;
     read dump() -> Json;
 }
 

@@ -21,6 +21,7 @@ mod disk_full;
 mod doubts;
 mod events;
 mod files;
+mod flow_triggers;
 mod lanes;
 mod lanes_more;
 mod limits;

@@ -157,6 +157,7 @@ fn trigger(whole: &Whole, payloads: bool) -> Option<Json> {
         Door::Webhook => "io.kestra.plugin.core.trigger.Webhook",
         Door::Schedule => "io.kestra.plugin.core.trigger.Schedule",
         Door::Subflow => "io.kestra.plugin.core.flow.Subflow",
+        Door::Flow => "io.kestra.plugin.core.trigger.Flow",
         _ => return None,
     };
     let mut variables = match values.trigger.as_ref().filter(|_| payloads).map(public_json) {
@@ -166,7 +167,12 @@ fn trigger(whole: &Whole, payloads: bool) -> Option<Json> {
     if let Some(parent) = &row.parent {
         variables.insert("executionId".to_owned(), parent.run.to_string().into());
     }
+    // Triggers say who they are beside what they bring.
+    let id = variables.remove("id");
     let mut out = json!({"type": kind, "variables": variables});
+    if let Some(id) = id {
+        out["id"] = id;
+    }
     if let Some(parent) = &row.parent {
         out["id"] = parent.step.task_id().into();
     }
