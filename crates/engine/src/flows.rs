@@ -20,6 +20,8 @@ pub struct LoadedFlow {
     pub source: String,
     /// `vars.*`: author text, rendered on access.
     pub vars: Value,
+    /// Some expression asks for the states of tasks, which are kept then.
+    pub reads_tasks: bool,
     /// It only computes, and not for long: a run of it may be done in the commit that admits it.
     pub is_brief: bool,
     /// Top-level task id → ids of everything inside it, itself included.
@@ -44,6 +46,7 @@ impl LoadedFlow {
         Ok(LoadedFlow {
             flow_ref: row.flow.clone(),
             revision: row.revision,
+            reads_tasks: reads_tasks(&row.ir),
             is_brief: is_brief(&index),
             index,
             source: row.source.clone(),
@@ -56,6 +59,15 @@ impl LoadedFlow {
     pub fn is_within(&self, top: &str, id: &str) -> bool {
         self.inside.get(top).is_some_and(|ids| ids.contains(id))
     }
+}
+
+/// Whether the text of a flow may name `tasks` in an expression. Too often costs memory, never a wrong answer.
+fn reads_tasks(ir: &str) -> bool {
+    let named = ["tasksWithState", "printContext", "fetchContext"].iter().any(|name| ir.contains(name));
+    let before =
+        |at: usize| ir[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '"'));
+    let after = |at: usize| ir[at..].trim_start().starts_with(['.', '[', '|', '}']);
+    named || ir.match_indices("tasks").any(|(at, word)| !before(at) && after(at + word.len()))
 }
 
 /// Tasks of a flow that is done at its door.

@@ -20,6 +20,8 @@ pub struct Memory {
     pub labels: IndexMap<String, String>,
     /// `outputs.<task>`; inside loops keyed by each enclosing loop's value.
     pub outputs: Value,
+    /// `tasks.<task>.state`, inside loops keyed like the outputs; only where the flow asks for it.
+    pub tasks: Value,
     /// Items of open loops.
     pub loops: BTreeMap<StepKey, Arc<Vec<Value>>>,
     /// Stored requests of open effects: a repeat sends the same bytes.
@@ -43,6 +45,7 @@ impl Default for Memory {
             trigger: Value::map(IndexMap::new()),
             labels: IndexMap::new(),
             outputs: Value::map(IndexMap::new()),
+            tasks: Value::map(IndexMap::new()),
             loops: BTreeMap::new(),
             requests: BTreeMap::new(),
             effects: BTreeMap::new(),
@@ -57,6 +60,7 @@ impl Default for Memory {
 impl Memory {
     /// Folds one event. `state` is the state after the event.
     pub fn fold(&mut self, run: RunId, event: &Event, state: &RunState, flow: &LoadedFlow, at: Millis) {
+        self.note_state(event, flow);
         match event {
             Event::Created { inputs, trigger, labels, .. } => {
                 self.inputs = Value::from_stored(inputs.json());
@@ -205,6 +209,24 @@ impl Memory {
         }
     }
 
+    fn note_state(&mut self, event: &Event, flow: &LoadedFlow) {
+        if !flow.reads_tasks {
+            return;
+        }
+        let (step, state) = match event {
+            Event::StepStarted { step, .. } => (step, "RUNNING"),
+            Event::StepEnded { step, outcome, tolerated, .. } => (step, state_word(*outcome, *tolerated)),
+            _ => return,
+        };
+        if step.is_root() || step.iteration_number().is_some() {
+            return;
+        }
+        let mut path = vec![step.task_id().to_owned()];
+        path.extend(self.loop_values(step).iter().map(Value::to_text));
+        path.push("state".to_owned());
+        insert(&mut self.tasks, &path, Value::str(state));
+    }
+
     /// A group fails with its child's failure; only the child's own is noted.
     fn note_error(&mut self, step: &StepKey, message: &str, flow: &LoadedFlow, at: Millis) {
         let group = step.iteration_number().is_some()
@@ -255,6 +277,18 @@ impl Memory {
         self.requests.clear();
         self.effects.clear();
         self.loops.clear();
+    }
+}
+
+/// How Kestra calls the end of a task.
+fn state_word(outcome: StepOutcome, tolerated: bool) -> &'static str {
+    match outcome {
+        StepOutcome::Success => "SUCCESS",
+        StepOutcome::Warning => "WARNING",
+        StepOutcome::Skipped => "SKIPPED",
+        StepOutcome::Failed if tolerated => "WARNING",
+        StepOutcome::Failed => "FAILED",
+        StepOutcome::Cancelled => "KILLED",
     }
 }
 

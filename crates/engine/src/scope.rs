@@ -112,23 +112,37 @@ impl ExprScope<'_> {
         Some(Value::map(entries))
     }
 
-    /// Enclosing loops from the nearest outwards, as `parents[n].taskrun.value`.
+    /// Tasks around the step that have a value of a loop or an output, from the nearest outwards.
     fn parents(&self) -> Option<Value> {
-        let key = self.run?.step?;
-        let mut values = self.memory.loop_values(key);
-        values.pop();
-        let list = values.into_iter().rev().map(|value| map([("taskrun", map([("value", value)]))])).collect();
+        let mut list = Vec::new();
+        let mut ancestor = self.run?.step?.parent();
+        while let Some(key) = ancestor.filter(|key| !key.is_root()) {
+            if key.iteration_number().is_none() {
+                list.extend(self.parent_entry(&key));
+            }
+            ancestor = key.parent();
+        }
         Some(Value::list(list))
     }
 
-    /// `outputs.<task>` narrowed to the iteration the step is in.
-    fn current_each_output(&self, args: &[Value]) -> Result<Value, String> {
-        let step = self.run.and_then(|r| r.step).ok_or("currentEachOutput() works inside a loop")?;
-        let mut found = args.first().cloned().ok_or("currentEachOutput() takes one argument")?;
-        for value in self.memory.loop_values(step) {
-            found = found.get(&value.to_text()).ok_or("no output of this iteration yet")?;
+    /// As Kestra has it, only the tasks right below a loop carry its value.
+    fn parent_entry(&self, key: &StepKey) -> Option<Value> {
+        let mut entry = IndexMap::new();
+        let values = self.memory.loop_values(key);
+        if key.parent().is_some_and(|parent| parent.iteration_number().is_some()) {
+            let value = values.last().cloned().unwrap_or(Value::Null);
+            entry.insert("taskrun".to_owned(), map([("value", value)]));
         }
-        Ok(found)
+        let output = self.memory.outputs.get(key.task_id());
+        let output = output.and_then(|all| values.iter().try_fold(all, |inner, value| inner.get(&value.to_text())));
+        if let Some(output @ Value::Map(_)) = output {
+            entry.insert("outputs".to_owned(), output);
+        }
+        if entry.is_empty() {
+            return None;
+        }
+        entry.insert("task".to_owned(), map([("id", text(key.task_id()))]));
+        Some(Value::map(entry))
     }
 }
 
@@ -173,6 +187,7 @@ impl Scope for ExprScope<'_> {
                 _ => None,
             }),
             "parents" => self.parents(),
+            "tasks" => self.run.map(|_| self.memory.tasks.clone()),
             // As with secrets of the environment: they are the operator's.
             "envs" if self.workspace.0 != WorkspaceId::DEFAULT => Some(map([])),
             "envs" => Some(self.services.envs.clone()),
@@ -184,10 +199,7 @@ impl Scope for ExprScope<'_> {
         }
     }
 
-    fn secret(&self, name: &str, _namespace: Option<&str>, subkey: Option<&str>) -> Result<SecretRef, String> {
-        if subkey.is_some() {
-            return Err("secret() with a sub-key is not built; store the parts as secrets of their own".to_owned());
-        }
+    fn secret(&self, name: &str, _namespace: Option<&str>) -> Result<SecretRef, String> {
         self.services.secrets.find(self.workspace, name)
     }
 
@@ -226,7 +238,6 @@ impl Scope for ExprScope<'_> {
         }
         match name {
             "encrypt" | "decrypt" => Some(cipher::answer(self.services, self.workspace, name, args, named)),
-            "currentEachOutput" => Some(self.current_each_output(args)),
             "errorLogs" => Some(Ok(Value::list(self.memory.errors.clone()))),
             "yaml" => Some(match args {
                 [Value::Str(text)] => {

@@ -12,11 +12,59 @@ use crate::value::Value;
 #[derive(Debug)]
 pub(crate) enum Node {
     Text(Arc<str>),
-    Print { expr: Expr, line: u32 },
-    If { arms: Vec<(Expr, Vec<Node>)>, otherwise: Vec<Node>, line: u32 },
-    For { variable: Arc<str>, items: Expr, body: Vec<Node>, otherwise: Vec<Node>, line: u32 },
-    Set { variable: Arc<str>, expr: Expr, line: u32 },
-    Filter { steps: Vec<Step>, body: Vec<Node>, line: u32 },
+    Print {
+        expr: Expr,
+        line: u32,
+    },
+    If {
+        arms: Vec<(Expr, Vec<Node>)>,
+        otherwise: Vec<Node>,
+        line: u32,
+    },
+    For {
+        variable: Arc<str>,
+        items: Expr,
+        body: Vec<Node>,
+        otherwise: Vec<Node>,
+        line: u32,
+    },
+    Set {
+        variable: Arc<str>,
+        expr: Expr,
+        line: u32,
+    },
+    Filter {
+        steps: Vec<Step>,
+        body: Vec<Node>,
+        line: u32,
+    },
+    /// Rendered where it stands, and again by `block('name')`.
+    Block(Arc<Block>),
+}
+
+/// A named stretch of a template.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub name: Box<str>,
+    pub body: Vec<Node>,
+}
+
+/// An argument of a macro with its default, which is null where none is written.
+pub(crate) type Parameter = (Arc<str>, Option<Expr>);
+
+/// A stretch of a template that is called like a function.
+#[derive(Debug)]
+pub(crate) struct Macro {
+    pub name: Box<str>,
+    pub parameters: Vec<Parameter>,
+    pub body: Vec<Node>,
+}
+
+/// What a template defines by name, wherever in its text.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    pub macros: Vec<Macro>,
+    pub blocks: Vec<Arc<Block>>,
 }
 
 #[derive(Debug)]

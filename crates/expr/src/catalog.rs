@@ -4,6 +4,7 @@ use crate::template::SyntaxError;
 
 /// Functions evaluated here, then those the engine may provide through `Scope::host`.
 const FUNCTIONS: &[&str] = &[
+    "block",
     "currentEachOutput",
     "dayOfMonth",
     "dayOfWeek",
@@ -77,13 +78,18 @@ const FILTERS: &[&str] = &[
     "last",
     "length",
     "lower",
+    "md5",
     "merge",
     "nindent",
     "number",
     "numberFormat",
+    "regexExtract",
+    "regexMatch",
+    "regexReplace",
     "replace",
     "reverse",
     "rsort",
+    "sha1",
     "sha256",
     "sha512",
     "slice",
@@ -134,10 +140,9 @@ pub fn suggest_filter(name: &str) -> Option<&'static str> {
 pub(crate) fn unknown(what: &str, name: &str, offset: usize, len: usize) -> SyntaxError {
     let suggestion = if what == "filter" { suggest_filter(name) } else { suggest_function(name) };
     let error = SyntaxError::new(format!("unknown {what} `{name}`"), offset, len);
-    match (name, suggestion) {
-        ("md5" | "sha1", _) => error.hint("this digest is broken and not supported; use `sha256`"),
-        (_, Some(near)) => error.hint(format!("did you mean `{near}`?")),
-        (_, None) => error,
+    match suggestion {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error,
     }
 }
 

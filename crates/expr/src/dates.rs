@@ -3,7 +3,7 @@
 //! A date is a text or a number between filters. A local time without a zone is read in `timeZone`, else UTC; output
 //! is in `timeZone`, else UTC. Month and day names are English whatever `locale` says.
 
-use jiff::civil::{Date, DateTime};
+use jiff::civil::{Date, DateTime, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan as _, Zoned};
 
@@ -111,7 +111,37 @@ fn local_in(local: DateTime, zone: &TimeZone) -> Result<Timestamp, EvalError> {
 pub(crate) fn format_instant(instant: &Timestamp, args: &Args, position: usize) -> Result<Value, EvalError> {
     let zoned = instant.to_zoned(reading(args, position + 1)?.zone);
     let format = args.text(position, "format").unwrap_or_else(|| DEFAULT_FORMAT.to_owned());
-    pattern::format(&zoned, &named_format(&format)).map(Value::str)
+    match iso(&zoned, &format) {
+        Some(text) => Ok(Value::str(text)),
+        None => pattern::format(&zoned, &named_format(&format)).map(Value::str),
+    }
+}
+
+/// The ISO forms with as many digits of the second as there are.
+fn iso(zoned: &Zoned, format: &str) -> Option<String> {
+    let written = |pattern: &str| pattern::format(zoned, pattern).ok();
+    let date = || written("yyyy-MM-dd");
+    let time = || Some(written("HH:mm:ss")? + &pattern::fraction(zoned));
+    let offset = || written("XXX");
+    let zone = || zoned.time_zone().iana_name().map_or_else(String::new, |name| format!("[{name}]"));
+    Some(match format.to_ascii_lowercase().as_str() {
+        "iso_local_time" => time()?,
+        "iso_offset_time" | "iso_time" => time()? + &offset()?,
+        "iso_local_date_time" => format!("{}T{}", date()?, time()?),
+        "iso_offset_date_time" => format!("{}T{}{}", date()?, time()?, offset()?),
+        "iso_zoned_date_time" | "iso_date_time" => format!("{}T{}{}{}", date()?, time()?, offset()?, zone()),
+        "iso_date" | "iso_offset_date" => date()? + &offset()?,
+        "iso_week_date" => {
+            let week = zoned.date().iso_week_date();
+            let day = week.weekday().to_monday_one_offset();
+            format!("{:04}-W{:02}-{day}{}", week.year(), week.week(), offset()?)
+        }
+        "iso_instant" => {
+            let utc = zoned.timestamp().to_zoned(TimeZone::UTC);
+            pattern::format(&utc, "yyyy-MM-dd'T'HH:mm:ss").ok()? + &pattern::fraction_in_threes(&utc) + "Z"
+        }
+        _ => return None,
+    })
 }
 
 /// Names Kestra gives to common patterns.
@@ -119,13 +149,16 @@ fn named_format(format: &str) -> String {
     let pattern = match format.to_ascii_lowercase().as_str() {
         "iso" => DEFAULT_FORMAT,
         "iso_milli" => "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
-        "iso_sec" | "iso_offset_date_time" | "iso_date_time" => "yyyy-MM-dd'T'HH:mm:ssXXX",
-        "iso_instant" => "yyyy-MM-dd'T'HH:mm:ssXXX",
+        "iso_sec" | "iso_offset_date_time" | "iso_date_time" | "iso_instant" => "yyyy-MM-dd'T'HH:mm:ssXXX",
         "iso_local_date" | "iso_date" => "yyyy-MM-dd",
         "iso_local_time" | "iso_time" => "HH:mm:ss",
         "iso_local_date_time" => "yyyy-MM-dd'T'HH:mm:ss",
         "basic_iso_date" => "yyyyMMdd",
-        "iso_ordinal_date" => "yyyy-DDD",
+        "iso_ordinal_date" => "yyyy-DDDXXX",
+        "full" => "EEEE, MMMM d, yyyy 'at' h:mm:ss a z",
+        "long" => "MMMM d, yyyy 'at' h:mm:ss a z",
+        "medium" => "MMM d, yyyy, h:mm:ss a",
+        "short" => "M/d/yy, h:mm a",
         "rfc_1123_date_time" => "EEE, d MMM yyyy HH:mm:ss Z",
         "sql" => "yyyy-MM-dd HH:mm:ss.SSSSSS",
         "sql_milli" => "yyyy-MM-dd HH:mm:ss.SSS",
@@ -176,17 +209,67 @@ pub(crate) fn timestamp(name: &str, input: &Value, args: &Args) -> Result<Value,
     }))
 }
 
-/// `dayOfWeek(date)` and its kin, in UTC.
-pub(crate) fn part(name: &str, input: &Value) -> Result<Value, EvalError> {
-    let zoned = read(input, &Args::default(), 0)?.to_zoned(TimeZone::UTC);
-    let weekday = zoned.weekday();
+/// The date and hour a text itself shows, whatever its offset; a number is read in UTC.
+fn shown(input: &Value) -> Result<DateTime, EvalError> {
+    if let Value::Str(text) = input {
+        let local = text.trim().split('[').next().unwrap_or("");
+        let offset = local.char_indices().skip(11).find(|(_, c)| matches!(c, 'Z' | 'z' | '+' | '-'));
+        let local = &local[..offset.map_or(local.len(), |(at, _)| at)];
+        let date = || local.parse::<Date>().map(|date| date.at(0, 0, 0, 0));
+        if let Ok(found) = local.parse::<DateTime>().or_else(|_| date()) {
+            return Ok(found);
+        }
+    }
+    Ok(read(input, &Args::default(), 0)?.to_zoned(TimeZone::UTC).datetime())
+}
+
+/// `dayOfWeek(date)` and its kin.
+pub(crate) fn part(name: &str, args: &Args) -> Result<Value, EvalError> {
+    let moment = shown(args.required(0, "date", name)?)?;
+    let weekday = moment.weekday();
     Ok(match name {
-        "dayOfMonth" => Value::Int(i128::from(zoned.day())),
-        "hourOfDay" => Value::Int(i128::from(zoned.hour())),
-        "monthOfYear" => Value::str(pattern::month_name(zoned.month()).to_uppercase()),
+        "dayOfMonth" => Value::Int(i128::from(moment.day())),
+        "hourOfDay" => Value::Int(i128::from(moment.hour())),
+        "monthOfYear" => Value::Int(i128::from(moment.month())),
         "isWeekend" => Value::Bool(weekday.to_monday_one_offset() > 5),
+        "isDayWeekInMonth" => Value::Bool(is_day_week_in_month(moment.date(), args)?),
+        "isLastWorkingDay" => Value::Bool(is_last_working_day(moment.date(), args)?),
         _ => Value::str(pattern::day_name(weekday).to_uppercase()),
     })
+}
+
+fn weekday(name: &str) -> Result<Weekday, EvalError> {
+    pattern::day_called(name).ok_or_else(|| EvalError::type_error("a day is one of MONDAY to SUNDAY"))
+}
+
+/// `isDayWeekInMonth(date, 'MONDAY', 'FIRST')`.
+fn is_day_week_in_month(date: Date, args: &Args) -> Result<bool, EvalError> {
+    let day = weekday(&args.required_text(1, "dayOfWeek", "isDayWeekInMonth")?)?;
+    let position = args.required_text(2, "position", "isDayWeekInMonth")?;
+    let nth = match position.to_ascii_uppercase().as_str() {
+        "FIRST" => 1,
+        "SECOND" => 2,
+        "THIRD" => 3,
+        "FOURTH" => 4,
+        "LAST" => -1,
+        _ => return Err(EvalError::type_error("`position` is one of FIRST, SECOND, THIRD, FOURTH and LAST")),
+    };
+    Ok(date.nth_weekday_of_month(nth, day).is_ok_and(|found| found == date))
+}
+
+/// `isLastWorkingDay(date, 'MONDAY,TUESDAY')`; Monday to Friday unless other days are named.
+fn is_last_working_day(date: Date, args: &Args) -> Result<bool, EvalError> {
+    let named = args.text(1, "workingDays").unwrap_or_default();
+    let mut working = Vec::new();
+    for name in named.split([',', ' ', '\t', '\n']).filter(|name| !name.is_empty()) {
+        working.push(weekday(name)?);
+    }
+    let works = |day: Weekday| if working.is_empty() { day.to_monday_one_offset() < 6 } else { working.contains(&day) };
+    let mut last = date.last_of_month();
+    while !works(last.weekday()) && last > date {
+        last = last.saturating_sub(1.days());
+    }
+    Ok(last == date && works(date.weekday()))
 }
 
 /// The start of the day `days` after 1970, for patterns that lack a date.

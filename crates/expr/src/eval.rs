@@ -21,7 +21,7 @@ const FRAMES_MAX: u32 = 256;
 pub(crate) struct Evaluator<'a> {
     pub scope: &'a dyn Scope,
     pub budget: &'a mut Budget,
-    template: &'a Template,
+    pub(crate) template: &'a Template,
     pub(crate) locals: Vec<(Arc<str>, Value)>,
     pub(crate) frames: u32,
 }
@@ -220,7 +220,9 @@ impl<'a> Evaluator<'a> {
     fn combined(&mut self, left: Value, op: BinaryOp, right: Value) -> Result<Value, EvalError> {
         let joins = op == BinaryOp::Concat || (op == BinaryOp::Add && self.adds_text(&left, &right)?);
         if joins {
-            return self.join(&left, &right);
+            let shown =
+                |value: Value| if op == BinaryOp::Add && value == Value::Null { Value::str("null") } else { value };
+            return self.join(&shown(left), &shown(right));
         }
         let (operands, tainted) = self.revealed(&[&left, &right])?;
         spend(self.budget, ((operands[0].weight() + operands[1].weight()) / BYTES_PER_FUEL) as u64)?;
@@ -285,6 +287,10 @@ impl<'a> Evaluator<'a> {
     }
 
     fn called(&mut self, call: &Call, args: Args) -> Result<Value, EvalError> {
+        let template = self.template;
+        if let Some(defined) = template.named.macros.iter().find(|defined| defined.name == call.name) {
+            return self.expand(defined, &args);
+        }
         let result = match functions::untouched(self, &call.name, &args) {
             Some(result) => return built(result?, self.budget),
             None => args.revealed(self.scope)?,

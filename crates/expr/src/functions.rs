@@ -1,9 +1,11 @@
 //! Functions. Those that must not look at secrets come first; all others get revealed arguments.
 
-use crate::eval::{Evaluator, missing};
+use crate::eval::Evaluator;
 use crate::filters::Args;
 use crate::value::Value;
-use crate::{EvalError, dates, ops};
+use crate::{EvalError, dates, ion, ops, taint};
+
+mod context;
 
 /// Functions evaluated in this crate; every other known one belongs to the host.
 const OWN: &[&str] = &[
@@ -13,20 +15,38 @@ const OWN: &[&str] = &[
     "fromJson",
     "hourOfDay",
     "id",
+    "isDayWeekInMonth",
+    "isLastWorkingDay",
     "isWeekend",
     "json",
+    "ksuid",
     "max",
     "min",
     "monthOfYear",
     "nanoId",
     "now",
     "randomInt",
+    "randomPort",
     "range",
     "uuid",
 ];
 
 /// Functions of this crate that hand their arguments on or ask the scope by a method of its own.
-const SCOPED: &[&str] = &["currentEachOutput", "kv", "render", "renderOnce", "secret"];
+const SCOPED: &[&str] = &[
+    "block",
+    "currentEachOutput",
+    "env",
+    "fetchContext",
+    "iterationOutput",
+    "kv",
+    "loopOutputs",
+    "parentOutput",
+    "printContext",
+    "render",
+    "renderOnce",
+    "secret",
+    "tasksWithState",
+];
 
 /// Functions that the engine answers through [`crate::Scope::host`].
 const HOSTED: &[&str] =
@@ -46,8 +66,9 @@ pub(crate) fn untouched(eval: &mut Evaluator, name: &str, args: &Args) -> Option
         "secret" => Some(secret(eval, args)),
         "kv" => Some(kv(eval, args)),
         // Author text was rendered when it was reached; anything else is data, which is never rendered.
-        "render" | "renderOnce" => Some(args.required(0, "template", name).cloned()),
-        "currentEachOutput" => Some(current_each_output(eval, args)),
+        "render" | "renderOnce" => Some(args.required(0, "toRender", name).cloned()),
+        "block" => Some(args.required_text(0, "name", name).and_then(|name| eval.block(&name))),
+        own if SCOPED.contains(&own) => Some(context::call(eval.scope, name, args)),
         own if OWN.contains(&own) => None,
         _ => Some(host(eval, name, args)),
     }
@@ -55,18 +76,23 @@ pub(crate) fn untouched(eval: &mut Evaluator, name: &str, args: &Args) -> Option
 
 pub(crate) fn call(eval: &mut Evaluator, name: &str, args: &Args) -> Result<Value, EvalError> {
     match name {
-        // Ion as Kestra writes it for plain data is JSON.
-        "json" | "fromJson" | "fromIon" => from_json(args.required(0, "json", name)?),
+        "fromIon" => match args.required(0, "ion", name)? {
+            Value::Str(text) => ion::parse(text),
+            other => Ok(other.clone()),
+        },
+        "json" | "fromJson" => from_json(args.required(0, "json", name)?),
         "now" => {
             let now = dates::instant(i128::from(eval.scope.now_millis()) * 1_000_000)?;
             dates::format_instant(&now, args, 0)
         }
-        "dayOfWeek" | "dayOfMonth" | "monthOfYear" | "hourOfDay" | "isWeekend" => {
-            dates::part(name, args.required(0, "date", name)?)
-        }
+        "dayOfWeek" | "dayOfMonth" | "monthOfYear" | "hourOfDay" | "isWeekend" | "isDayWeekInMonth"
+        | "isLastWorkingDay" => dates::part(name, args),
         "range" => range(eval, args),
         "max" | "min" => extreme(name, args),
         "randomInt" => random_int(eval, args),
+        // No port is opened to find a free one; these are the ones that systems leave to such uses.
+        "randomPort" => Ok(Value::Int(i128::from(49_152 + eval.scope.random_u64() % 16_384))),
+        "ksuid" => Ok(ksuid(eval)),
         "uuid" => Ok(uuid(eval)),
         "id" => Ok(random_text(eval, ALPHABET, 22)),
         "nanoId" => nano_id(eval, args),
@@ -97,8 +123,14 @@ fn secret(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
     let key =
         plain_text(args, 0, "key")?.ok_or_else(|| EvalError::new("secret", "`secret` needs the key of a secret"))?;
     let (namespace, subkey) = (plain_text(args, 1, "namespace")?, plain_text(args, 2, "subkey")?);
-    let reference = eval.scope.secret(&key, namespace.as_deref(), subkey.as_deref());
-    reference.map(Value::secret).map_err(|message| EvalError::new("secret", message))
+    let reference = eval.scope.secret(&key, namespace.as_deref());
+    let whole = reference.map(Value::secret).map_err(|message| EvalError::new("secret", message))?;
+    let Some(subkey) = subkey else { return Ok(whole) };
+    let wrong = |why: &str| EvalError::new("secret", format!("the secret '{key}' {why}"));
+    let text = taint::reveal(&whole, eval.scope)?.to_text();
+    let json: serde_json::Value = serde_json::from_str(&text).map_err(|_| wrong("is not JSON, so it has no subkey"))?;
+    let part = Value::from_json(&json).get(&subkey).ok_or_else(|| wrong(&format!("has no subkey '{subkey}'")))?;
+    taint::seal(&part, eval.scope)
 }
 
 fn kv(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
@@ -107,19 +139,6 @@ fn kv(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
     let error_on_missing = args.value(2, "errorOnMissing").is_none_or(ops::truthy);
     let value = eval.scope.kv(&key, namespace.as_deref(), error_on_missing);
     value.map_err(|message| EvalError::new("kv", message))
-}
-
-/// Walks the outputs of a step inside nested loops down to the iteration that asks.
-fn current_each_output(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
-    let mut current = args.required(0, "outputs", "currentEachOutput")?.clone();
-    let iteration = |run: &Value| run.get("taskrun").and_then(|run| run.get("value")).map(|value| value.to_text());
-    if let Some(Value::List(parents)) = eval.scope.root("parents") {
-        for key in parents.iter().rev().filter_map(iteration) {
-            current = current.get(&key).ok_or_else(|| missing(&key))?;
-        }
-    }
-    let own = eval.scope.root("taskrun").and_then(|run| run.get("value")).ok_or_else(|| missing("taskrun.value"))?;
-    current.get(&own.to_text()).ok_or_else(|| missing(&own.to_text()))
 }
 
 fn from_json(value: &Value) -> Result<Value, EvalError> {
@@ -138,7 +157,7 @@ fn from_json(value: &Value) -> Result<Value, EvalError> {
 
 fn range(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
     let (from, to) = (args.required(0, "start", "range")?, args.required(1, "end", "range")?);
-    let step = args.int(2, "step", "range")?.unwrap_or(1);
+    let step = args.int(2, "increment", "range")?.unwrap_or(1);
     let budget = &mut *eval.budget;
     ops::range(from, to, i128::from(step), &mut |steps| crate::budget::spend(budget, steps))
 }
@@ -163,10 +182,10 @@ fn extreme(name: &str, args: &Args) -> Result<Value, EvalError> {
 fn random_int(eval: &mut Evaluator, args: &Args) -> Result<Value, EvalError> {
     let lower = args.int(0, "lower", "randomInt")?.unwrap_or(0);
     let upper = args.int(1, "upper", "randomInt")?.unwrap_or(i64::from(i32::MAX));
-    if upper <= lower {
-        return Err(EvalError::type_error("`randomInt` needs an upper bound above the lower one"));
+    if upper < lower {
+        return Err(EvalError::type_error("`randomInt` needs an upper bound that is not below the lower one"));
     }
-    let width = (i128::from(upper) - i128::from(lower)) as u128;
+    let width = ((i128::from(upper) - i128::from(lower)) as u128).max(1);
     let offset = u128::from(eval.scope.random_u64()) % width;
     Ok(Value::Int(i128::from(lower) + offset as i128))
 }
@@ -184,6 +203,25 @@ fn uuid(eval: &Evaluator) -> Value {
         low & 0xFFFF_FFFF_FFFF
     );
     Value::str(text)
+}
+
+/// Twenty bytes as 27 letters that sort by time: seconds since May 2014, then chance.
+fn ksuid(eval: &Evaluator) -> Value {
+    let seconds = u32::try_from(eval.scope.now_millis() / 1_000 - 1_400_000_000).unwrap_or(0);
+    let mut bytes = seconds.to_be_bytes().to_vec();
+    bytes.extend(eval.scope.random_u64().to_be_bytes());
+    bytes.extend(eval.scope.random_u64().to_be_bytes());
+    let mut letters = vec![b'0'; 27];
+    for place in letters.iter_mut().rev() {
+        let mut remainder = 0u32;
+        for byte in &mut bytes {
+            let number = remainder * 256 + u32::from(*byte);
+            *byte = (number / 62) as u8;
+            remainder = number % 62;
+        }
+        *place = ALPHABET.as_bytes()[remainder as usize];
+    }
+    Value::str(String::from_utf8_lossy(&letters))
 }
 
 fn nano_id(eval: &Evaluator, args: &Args) -> Result<Value, EvalError> {

@@ -201,7 +201,8 @@ fn number(text: &str) -> Option<(Kind, usize)> {
     Some((Kind::Int(text[..whole].parse().ok()?), whole + suffix))
 }
 
-/// Unknown escapes keep their backslash, so that regular expressions need no doubling.
+/// As the engine reads texts: a backslash takes only the quote of the text out of its meaning and stays otherwise, so
+/// that regular expressions and jq programs get what was written.
 fn quoted(text: &str, quote: char) -> Option<(Kind, usize)> {
     let mut out = String::new();
     let mut chars = text.char_indices().skip(1);
@@ -214,10 +215,7 @@ fn quoted(text: &str, quote: char) -> Option<(Kind, usize)> {
             continue;
         }
         match chars.next()?.1 {
-            'n' => out.push('\n'),
-            't' => out.push('\t'),
-            'r' => out.push('\r'),
-            escaped @ ('\\' | '\'' | '"') => out.push(escaped),
+            escaped if escaped == quote => out.push(escaped),
             other => out.extend(['\\', other]),
         }
     }

@@ -19,6 +19,7 @@ mod dates;
 mod eval;
 mod filters;
 mod functions;
+mod ion;
 mod jq;
 mod lexer;
 mod nodes;
@@ -45,8 +46,8 @@ pub use value::{Part, SecretRef, Tainted, Value};
 pub trait Scope {
     /// A context root such as `inputs`, `outputs`, `vars` or `trigger`.
     fn root(&self, name: &str) -> Option<Value>;
-    /// Resolves `secret(name, namespace, subkey)` to a reference; the text of the secret stays behind it.
-    fn secret(&self, name: &str, namespace: Option<&str>, subkey: Option<&str>) -> Result<SecretRef, String>;
+    /// Resolves `secret(name, namespace)` to a reference; the text of the secret stays behind it.
+    fn secret(&self, name: &str, namespace: Option<&str>) -> Result<SecretRef, String>;
     /// The real text of a hole, for operators that have to look at it.
     fn reveal(&self, part: &Part) -> Result<String, String>;
     /// Encrypts a text computed through a secret, so that it may be stored.

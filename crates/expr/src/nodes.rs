@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use crate::ast::{Expr, Node};
+use crate::ast::{Expr, Macro, Node};
 use crate::budget::spend;
 use crate::eval::Evaluator;
+use crate::filters::Args;
 use crate::taint::{self, TextBuilder};
 use crate::template::Template;
 use crate::value::Value;
@@ -47,8 +48,11 @@ impl Evaluator<'_> {
             Node::Print { expr, line } => self.print(expr, out).map_err(|error| self.located(error, *line)),
             Node::If { arms, otherwise, line } => self.if_node(arms, otherwise, *line, out),
             Node::For { variable, items, body, otherwise, line } => {
-                let items = self.eval(items).and_then(|items| self.items(items));
-                let items = items.map_err(|error| self.located(error, *line))?;
+                let value = self.eval(items).map_err(|error| self.located(error, *line))?;
+                if value == Value::Null {
+                    return Ok(());
+                }
+                let items = self.items(value).map_err(|error| self.located(error, *line))?;
                 if items.is_empty() { self.nodes(otherwise, out) } else { self.for_node(variable, &items, body, out) }
             }
             Node::Set { variable, expr, line } => {
@@ -66,7 +70,37 @@ impl Evaluator<'_> {
                 let value = value.map_err(|error| self.located(error, *line))?;
                 self.push(&value, out)
             }
+            Node::Block(block) => self.nodes(&block.body, out),
         }
+    }
+
+    /// The text of a block of this template, as `block('name')` asks for it.
+    pub(crate) fn block(&mut self, name: &str) -> Result<Value, EvalError> {
+        let found = self.template.named.blocks.iter().find(|block| &*block.name == name);
+        let block = found.ok_or_else(|| EvalError::new("function", format!("there is no block `{name}`")))?.clone();
+        let mut out = TextBuilder::default();
+        self.nodes(&block.body, &mut out)?;
+        Ok(out.finish())
+    }
+
+    /// The text of a macro. It sees its arguments and what the run offers, not the variables around its call.
+    pub(crate) fn expand(&mut self, defined: &Macro, args: &Args) -> Result<Value, EvalError> {
+        self.enter()?;
+        let mut locals = Vec::with_capacity(defined.parameters.len());
+        for (position, (name, default)) in defined.parameters.iter().enumerate() {
+            let value = match (args.value(position, name), default) {
+                (Some(value), _) => value.clone(),
+                (None, Some(default)) => self.eval(default)?,
+                (None, None) => Value::Null,
+            };
+            locals.push((name.clone(), value));
+        }
+        let around = std::mem::replace(&mut self.locals, locals);
+        let mut out = TextBuilder::default();
+        self.nodes(&defined.body, &mut out)?;
+        self.locals = around;
+        self.frames -= 1;
+        Ok(out.finish())
     }
 
     fn print(&mut self, expr: &Expr, out: &mut TextBuilder) -> Result<(), EvalError> {

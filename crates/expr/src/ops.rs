@@ -9,11 +9,13 @@ use crate::EvalError;
 use crate::ast::{BinaryOp, Test, UnaryOp};
 use crate::value::Value;
 
-/// Truth inside an expression: texts and numbers by Kestra's rule for rendered text, containers when not empty.
+/// Truth inside an expression: a text is true when it is not empty, so `'false'` is. What a whole template rendered to
+/// has another rule, [`Value::is_truthy_text`].
 pub(crate) fn truthy(value: &Value) -> bool {
     match value {
         Value::Bool(flag) => *flag,
         Value::Float(number) => *number != 0.0,
+        Value::Str(text) => !text.is_empty(),
         Value::List(items) => !items.is_empty(),
         Value::Map(entries) | Value::HeaderMap(entries) => !entries.is_empty(),
         other => other.is_truthy_text(),
@@ -62,10 +64,10 @@ fn whole(value: &Value) -> Result<i128, EvalError> {
 }
 
 pub(crate) fn sign(op: UnaryOp, value: &Value) -> Result<Value, EvalError> {
-    match (op, value) {
+    match (op, &operand(value)) {
         (UnaryOp::Minus, Value::Int(number)) => number.checked_neg().map(Value::Int).ok_or_else(overflow),
         (UnaryOp::Minus, Value::Float(number)) => Ok(Value::Float(-number)),
-        (_, Value::Int(_) | Value::Float(_)) => Ok(value.clone()),
+        (_, number @ (Value::Int(_) | Value::Float(_))) => Ok(number.clone()),
         (_, other) => Err(EvalError::type_error(format!("a sign needs a number, found {}", other.kind()))),
     }
 }
@@ -77,12 +79,16 @@ pub(crate) fn binary(op: BinaryOp, left: &Value, right: &Value, spend: Spend) ->
     Ok(match op {
         Equal => Value::Bool(equal(left, right)),
         NotEqual => Value::Bool(!equal(left, right)),
+        // Nothing is neither smaller nor larger than anything.
+        Less | LessEqual | Greater | GreaterEqual if *left == Value::Null || *right == Value::Null => {
+            Value::Bool(false)
+        }
         Less => Value::Bool(order(left, right)? == Ordering::Less),
         LessEqual => Value::Bool(order(left, right)? != Ordering::Greater),
         Greater => Value::Bool(order(left, right)? == Ordering::Greater),
         GreaterEqual => Value::Bool(order(left, right)? != Ordering::Less),
         Contains => Value::Bool(contains(left, right)?),
-        IsIn => Value::Bool(contains(right, left)?),
+        IsIn => Value::Bool(is_in(left, right)),
         Matches => Value::Bool(matches(left, right, spend)?),
         Add => match left {
             Value::List(items) => add_to_list(items, right),
@@ -91,6 +97,13 @@ pub(crate) fn binary(op: BinaryOp, left: &Value, right: &Value, spend: Spend) ->
         Subtract => match (left, right) {
             (Value::List(items), Value::List(taken)) => {
                 Value::list(items.iter().filter(|item| !taken.contains(item)).cloned().collect())
+            }
+            (Value::List(items), one) => {
+                let mut rest = items.to_vec();
+                if let Some(found) = rest.iter().position(|item| equal(item, one)) {
+                    rest.remove(found);
+                }
+                Value::list(rest)
             }
             _ => arithmetic(op, left, right)?,
         },
@@ -154,6 +167,21 @@ fn contains(whole: &Value, part: &Value) -> Result<bool, EvalError> {
     }
 }
 
+/// `isIn` compares what values look like: `1 isIn ['1']` holds. A map has its keys and its values.
+fn is_in(one: &Value, whole: &Value) -> bool {
+    if *one == Value::Null {
+        return false;
+    }
+    let text = one.to_text();
+    match whole {
+        Value::List(items) => items.iter().any(|item| item.to_text() == text),
+        Value::Map(entries) | Value::HeaderMap(entries) => {
+            entries.iter().any(|(key, item)| *key == text || item.to_text() == text)
+        }
+        _ => false,
+    }
+}
+
 fn matches(text: &Value, pattern: &Value, spend: Spend) -> Result<bool, EvalError> {
     spend(100)?;
     let regex = regex(&format!("^(?:{})$", pattern.to_text()))?;
@@ -183,7 +211,16 @@ fn overflow() -> EvalError {
     EvalError::type_error("the result does not fit a number")
 }
 
+/// A text that is a number counts as one, but not for `+`, which joins texts.
+fn operand(value: &Value) -> Value {
+    let Value::Str(text) = value else { return value.clone() };
+    let whole = text.parse::<i128>().ok().map(Value::Int);
+    let number = whole.or_else(|| text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Float));
+    number.unwrap_or_else(|| value.clone())
+}
+
 fn arithmetic(op: BinaryOp, left: &Value, right: &Value) -> Result<Value, EvalError> {
+    let (left, right) = (&operand(left), &operand(right));
     if let (Value::Int(a), Value::Int(b)) = (left, right) {
         if *b == 0 && matches!(op, BinaryOp::Divide | BinaryOp::Modulo) {
             return Err(EvalError::type_error("division by zero"));

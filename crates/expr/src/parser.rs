@@ -14,10 +14,12 @@
 //! | `..` `??` `???` | 120 |
 //! | `not`, `-`, `+` before an operand | 500 |
 
-use crate::ast::{BinaryOp, Call, Chain, Expr, Step, Test, UnaryOp};
+use std::sync::Arc;
+
+use crate::ast::{BinaryOp, Call, Chain, Expr, Parameter, Step, Test, UnaryOp};
 use crate::catalog;
 use crate::lexer::{Kind, Token};
-use crate::template::SyntaxError;
+use crate::template::{SyntaxError, Template};
 use crate::value::Value;
 
 /// Brackets, arguments, ternaries and tags may nest this far.
@@ -32,9 +34,15 @@ const TERNARY: u32 = 0;
 pub(crate) struct Limits {
     nodes: u32,
     depth: u32,
+    /// Macros of the template; a use may stand before the definition.
+    macros: Vec<Box<str>>,
 }
 
 impl Limits {
+    pub(crate) fn with_macros(macros: Vec<Box<str>>) -> Limits {
+        Limits { macros, ..Limits::default() }
+    }
+
     pub(crate) fn node(&mut self, offset: usize) -> Result<(), SyntaxError> {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
@@ -245,6 +253,33 @@ impl<'a> ExprParser<'a> {
         Ok(Step::Test { test, negated })
     }
 
+    /// `(a, b='x')` of a macro's definition.
+    pub(crate) fn parameters(&mut self) -> Result<Vec<Parameter>, SyntaxError> {
+        let mut parameters = Vec::new();
+        self.symbol("(")?;
+        while !self.accept(")") {
+            let name = Arc::from(self.name("the name of an argument")?);
+            let default = if self.accept("=") { Some(self.expr()?) } else { None };
+            parameters.push((name, default));
+            if !self.accept(",") {
+                self.symbol(")")?;
+                break;
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// The name of a block, bare or quoted.
+    pub(crate) fn block_name(&mut self) -> Result<Box<str>, SyntaxError> {
+        match self.peek().clone() {
+            Kind::Word(name) | Kind::Text(name) => {
+                self.advance();
+                Ok(name)
+            }
+            _ => Err(self.unexpected("the name of the block")),
+        }
+    }
+
     /// A filter's name and arguments, after the `|`.
     pub(crate) fn filter(&mut self) -> Result<Call, SyntaxError> {
         let (offset, len) = self.span();
@@ -367,10 +402,14 @@ impl<'a> ExprParser<'a> {
 
     fn word_operand(&mut self, word: Box<str>, offset: usize, len: usize) -> Result<Expr, SyntaxError> {
         if self.accept("(") {
-            if !catalog::is_known_function(&word) {
+            if !catalog::is_known_function(&word) && !self.limits.macros.contains(&word) {
                 return Err(catalog::unknown("function", &word, offset, len));
             }
-            let (args, named) = self.arguments()?;
+            let (mut args, mut named) = self.arguments()?;
+            if matches!(&*word, "render" | "renderOnce") {
+                let first = args.first_mut().or(named.first_mut().map(|(_, argument)| argument));
+                first.map_or(Ok(()), |argument| author_text(argument, offset, len))?;
+            }
             return Ok(Expr::Call(Box::new(Call { name: word, offset, args, named })));
         }
         Ok(match &*word {
@@ -412,6 +451,17 @@ impl<'a> ExprParser<'a> {
         }
         Ok(Expr::Map(entries))
     }
+}
+
+/// A text that the author wrote as the argument of `render` is a template of their own.
+fn author_text(argument: &mut Expr, offset: usize, len: usize) -> Result<(), SyntaxError> {
+    if let Expr::Literal(Value::Str(text)) = argument
+        && text.contains('{')
+    {
+        let template = Template::parse(text).map_err(|error| SyntaxError::new(error.message, offset, len))?;
+        *argument = Expr::Literal(Value::Deferred(Arc::new(template)));
+    }
+    Ok(())
 }
 
 /// Extends a chain in place, so that long runs of operators stay flat.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::ast::{Call, Chain, Expr, Node, Step};
+use crate::catalog;
+use crate::template::Template;
 use crate::value::Value;
 
 /// Variable roots, step outputs, functions and filters a template uses.
@@ -21,9 +23,9 @@ pub struct References {
 }
 
 impl References {
-    pub(crate) fn of(nodes: &[Node]) -> References {
+    pub(crate) fn of(template: &Template) -> References {
         let mut walk = Walk { found: References::default(), locals: Vec::new() };
-        walk.nodes(nodes);
+        walk.template(template);
         walk.found
     }
 }
@@ -34,6 +36,16 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
+    fn template(&mut self, template: &'a Template) {
+        self.nodes(&template.nodes);
+        for defined in &template.named.macros {
+            self.locals.clear();
+            defined.parameters.iter().filter_map(|(_, default)| default.as_ref()).for_each(|value| self.expr(value));
+            self.locals = defined.parameters.iter().map(|(name, _)| &**name).collect();
+            self.nodes(&defined.body);
+        }
+    }
+
     fn nodes(&mut self, nodes: &'a [Node]) {
         for node in nodes {
             match node {
@@ -62,12 +74,14 @@ impl<'a> Walk<'a> {
                     self.steps(steps);
                     self.nodes(body);
                 }
+                Node::Block(block) => self.nodes(&block.body),
             }
         }
     }
 
     fn expr(&mut self, expr: &'a Expr) {
         match expr {
+            Expr::Literal(Value::Deferred(template)) => self.deferred(template),
             Expr::Literal(_) => {}
             Expr::Variable(name) => self.variable(name, None),
             Expr::List(items) => items.iter().for_each(|item| self.expr(item)),
@@ -76,7 +90,10 @@ impl<'a> Walk<'a> {
                 self.expr(item);
             }),
             Expr::Call(call) => {
-                self.found.functions.insert((call.name.to_string(), call.offset));
+                // Anything else is a macro of the template.
+                if catalog::is_known_function(&call.name) {
+                    self.found.functions.insert((call.name.to_string(), call.offset));
+                }
                 self.arguments(call);
             }
             Expr::Unary(_, operand) => self.expr(operand),
@@ -87,6 +104,16 @@ impl<'a> Walk<'a> {
             }
             Expr::Chain(chain) => self.chain(chain),
         }
+    }
+
+    /// Author text in the argument of `render`; its functions are reported where the argument stands.
+    fn deferred(&mut self, template: &Template) {
+        let inner = References::of(template);
+        self.found.roots.extend(inner.roots);
+        self.found.outputs.extend(inner.outputs);
+        self.found.outputs_dynamic |= inner.outputs_dynamic;
+        self.found.functions.extend(inner.functions.into_iter().map(|(name, _)| (name, 0)));
+        self.found.filters.extend(inner.filters.into_iter().map(|(name, _)| (name, 0)));
     }
 
     fn chain(&mut self, chain: &'a Chain) {

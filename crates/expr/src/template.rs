@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ast::{Node, Step};
+use crate::ast::{Block, Macro, Named, Node, Step};
 use crate::lexer::{self, Kind, Segment, Token};
 use crate::parser::{ExprParser, Limits};
 use crate::references::References;
@@ -14,6 +14,7 @@ use crate::references::References;
 pub struct Template {
     source: Arc<str>,
     pub(crate) nodes: Vec<Node>,
+    pub(crate) named: Named,
 }
 
 /// A mistake in a template, with its byte span inside the template text.
@@ -45,13 +46,13 @@ impl SyntaxError {
     }
 }
 
-fn nodes(source: &str) -> Result<Vec<Node>, SyntaxError> {
+fn nodes(source: &str) -> Result<(Vec<Node>, Named), SyntaxError> {
     if source.contains('{') {
         TagParser::new(source, lexer::segments(source)?).template()
     } else if source.is_empty() {
-        Ok(Vec::new())
+        Ok((Vec::new(), Named::default()))
     } else {
-        Ok(vec![Node::Text(Arc::from(source))])
+        Ok((vec![Node::Text(Arc::from(source))], Named::default()))
     }
 }
 
@@ -66,8 +67,8 @@ thread_local! {
 impl Template {
     /// Parses a template; unknown functions and filters are refused here, not when a run reaches them.
     pub fn parse(source: &str) -> Result<Template, SyntaxError> {
-        let nodes = nodes(source).map_err(|error| error.of_whole_characters(source))?;
-        Ok(Template { source: Arc::from(source), nodes })
+        let (nodes, named) = nodes(source).map_err(|error| error.of_whole_characters(source))?;
+        Ok(Template { source: Arc::from(source), nodes, named })
     }
 
     /// As [`Template::parse`], remembering what was parsed: the texts of a flow are rendered at each of its runs.
@@ -100,7 +101,7 @@ impl Template {
 
     /// What the template refers to, for diagnostics and for the order of steps.
     pub fn references(&self) -> References {
-        References::of(&self.nodes)
+        References::of(self)
     }
 }
 
@@ -128,6 +129,7 @@ struct TagParser<'a> {
     source: &'a str,
     segments: std::iter::Peekable<std::vec::IntoIter<Segment>>,
     limits: Limits,
+    named: Named,
     /// Offset up to which lines were counted, and how many; tags come in order, so each byte is counted once.
     counted: (usize, u32),
 }
@@ -141,13 +143,15 @@ struct EndTag {
 
 impl<'a> TagParser<'a> {
     fn new(source: &'a str, segments: Vec<Segment>) -> Self {
-        TagParser { source, segments: segments.into_iter().peekable(), limits: Limits::default(), counted: (0, 1) }
+        let limits = Limits::with_macros(macro_names(&segments));
+        let segments = segments.into_iter().peekable();
+        TagParser { source, segments, limits, named: Named::default(), counted: (0, 1) }
     }
 
-    fn template(mut self) -> Result<Vec<Node>, SyntaxError> {
+    fn template(mut self) -> Result<(Vec<Node>, Named), SyntaxError> {
         let (nodes, end) = self.body(&[])?;
         match end {
-            None => Ok(nodes),
+            None => Ok((nodes, self.named)),
             Some(tag) => Err(SyntaxError::new(format!("`{}` has nothing to close", tag.name), tag.offset, 2)),
         }
     }
@@ -173,7 +177,7 @@ impl<'a> TagParser<'a> {
                     }
                     self.limits.node(offset)?;
                     self.limits.enter(offset)?;
-                    nodes.push(self.tag(&name, tokens, offset)?);
+                    nodes.extend(self.tag(&name, tokens, offset)?);
                     self.limits.leave();
                 }
             }
@@ -181,16 +185,20 @@ impl<'a> TagParser<'a> {
         Ok((nodes, None))
     }
 
-    fn tag(&mut self, name: &str, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+    /// The node of a tag; the definition of a macro leaves none.
+    fn tag(&mut self, name: &str, tokens: Vec<Token>, offset: usize) -> Result<Option<Node>, SyntaxError> {
         match name {
-            "if" => self.if_tag(tokens, offset),
-            "for" => self.for_tag(tokens, offset),
-            "set" => self.set_tag(tokens, offset),
-            "filter" => self.filter_tag(tokens, offset),
-            "macro" | "block" | "include" | "import" | "extends" | "embed" | "from" | "autoescape" | "cache"
-            | "parallel" => Err(SyntaxError::new(format!("the tag `{name}` is not supported"), offset, 2)
-                .hint("use `set`, `if`, `for` or a variable under `variables:` instead")),
-            "endif" | "endfor" | "endfilter" | "else" | "elseif" | "endraw" => {
+            "if" => self.if_tag(tokens, offset).map(Some),
+            "for" => self.for_tag(tokens, offset).map(Some),
+            "set" => self.set_tag(tokens, offset).map(Some),
+            "filter" => self.filter_tag(tokens, offset).map(Some),
+            "block" => self.block_tag(tokens, offset).map(Some),
+            "macro" => self.macro_tag(tokens, offset).map(|()| None),
+            "include" | "import" | "extends" | "embed" | "from" | "autoescape" | "cache" | "parallel" => {
+                Err(SyntaxError::new(format!("the tag `{name}` is not supported"), offset, 2)
+                    .hint("use `set`, `if`, `for` or a variable under `variables:` instead"))
+            }
+            "endif" | "endfor" | "endfilter" | "endblock" | "endmacro" | "else" | "elseif" | "endraw" => {
                 Err(SyntaxError::new(format!("`{name}` has nothing to close"), offset, 2))
             }
             _ => Err(SyntaxError::new(format!("unknown tag `{name}`"), offset, 2)),
@@ -252,6 +260,32 @@ impl<'a> TagParser<'a> {
         Ok(Node::Filter { steps, body, line })
     }
 
+    fn block_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<Node, SyntaxError> {
+        let mut parser = ExprParser::new(tokens, &mut self.limits);
+        let name = parser.block_name()?;
+        parser.end()?;
+        if self.named.blocks.iter().any(|block| block.name == name) {
+            return Err(SyntaxError::new(format!("the block `{name}` is defined twice"), offset, 2));
+        }
+        let body = self.closing("block", "endblock", offset)?;
+        let block = Arc::new(Block { name, body });
+        self.named.blocks.push(block.clone());
+        Ok(Node::Block(block))
+    }
+
+    fn macro_tag(&mut self, tokens: Vec<Token>, offset: usize) -> Result<(), SyntaxError> {
+        let mut parser = ExprParser::new(tokens, &mut self.limits);
+        let name = parser.name("the name of the macro")?;
+        let parameters = parser.parameters()?;
+        parser.end()?;
+        if self.named.macros.iter().any(|known| known.name == name) {
+            return Err(SyntaxError::new(format!("the macro `{name}` is defined twice"), offset, 2));
+        }
+        let body = self.closing("macro", "endmacro", offset)?;
+        self.named.macros.push(Macro { name, parameters, body });
+        Ok(())
+    }
+
     fn closing(&mut self, name: &str, end: &str, offset: usize) -> Result<Vec<Node>, SyntaxError> {
         let (body, closed) = self.body(&[end])?;
         closed.map(|_| body).ok_or_else(|| unclosed(name, end, offset))
@@ -274,6 +308,19 @@ impl<'a> TagParser<'a> {
         self.counted = (offset, line.saturating_add(lines(&bytes[from..offset])));
         self.counted.1
     }
+}
+
+/// Names of all macros of a template, wherever they are defined.
+fn macro_names(segments: &[Segment]) -> Vec<Box<str>> {
+    let word = |token: Option<&Token>| match token.map(|token| &token.kind) {
+        Some(Kind::Word(word)) => Some(word.clone()),
+        _ => None,
+    };
+    let names = segments.iter().filter_map(|segment| match segment {
+        Segment::Tag { tokens, .. } if word(tokens.first()).as_deref() == Some("macro") => word(tokens.get(1)),
+        _ => None,
+    });
+    names.collect()
 }
 
 fn unclosed(name: &str, end: &str, offset: usize) -> SyntaxError {

@@ -264,6 +264,17 @@ pub(crate) fn json_from_int(number: i128) -> Json {
         .map_or(Json::Null, Json::Number)
 }
 
+/// A float as Java prints it: always with a point, and with an exponent from ten million on and below a thousandth.
 fn float_text(number: f64) -> String {
-    serde_json::Number::from_f64(number).map_or_else(|| number.to_string(), |finite| finite.to_string())
+    let size = number.abs();
+    if !number.is_finite() {
+        return if number.is_nan() { "NaN".to_owned() } else { number.to_string().replace("inf", "Infinity") };
+    }
+    if number == 0.0 || (1e-3..1e7).contains(&size) {
+        return format!("{number:?}");
+    }
+    let text = format!("{number:E}");
+    let (digits, exponent) = text.split_once('E').unwrap_or((&text, "0"));
+    let point = if digits.contains('.') { "" } else { ".0" };
+    format!("{digits}{point}E{exponent}")
 }

@@ -11,26 +11,26 @@ pub(crate) fn emit(value: &Value) -> String {
     out
 }
 
-/// Writes a value that begins at the start of a line, or right after `- `.
-fn block(value: &Value, level: usize, out: &mut String) {
+/// Writes a value that begins `column` columns in, or right after `- `. Kestra sets dashes one column in.
+fn block(value: &Value, column: usize, out: &mut String) {
     match value {
         Value::List(items) if !items.is_empty() => {
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
-                    pad(level, out);
+                    pad(column, out);
                 }
-                out.push_str("- ");
-                block(item, level + 1, out);
+                out.push_str(" - ");
+                block(item, column + 3, out);
             }
         }
         Value::Map(entries) | Value::HeaderMap(entries) if !entries.is_empty() => {
             for (index, (key, item)) in entries.iter().enumerate() {
                 if index > 0 {
-                    pad(level, out);
+                    pad(column, out);
                 }
                 out.push_str(&scalar(key));
                 out.push(':');
-                member(item, level, out);
+                member(item, column, out);
             }
         }
         other => {
@@ -40,24 +40,22 @@ fn block(value: &Value, level: usize, out: &mut String) {
     }
 }
 
-fn member(item: &Value, level: usize, out: &mut String) {
-    let nested = match item {
-        Value::List(items) => !items.is_empty(),
-        Value::Map(entries) | Value::HeaderMap(entries) => !entries.is_empty(),
-        _ => false,
+fn member(item: &Value, column: usize, out: &mut String) {
+    let inner = match item {
+        Value::List(items) if !items.is_empty() => column,
+        Value::Map(entries) | Value::HeaderMap(entries) if !entries.is_empty() => column + 2,
+        _ => {
+            out.push(' ');
+            return block(item, column, out);
+        }
     };
-    if nested {
-        out.push('\n');
-        pad(level + 1, out);
-        block(item, level + 1, out);
-    } else {
-        out.push(' ');
-        block(item, level + 1, out);
-    }
+    out.push('\n');
+    pad(inner, out);
+    block(item, inner, out);
 }
 
-fn pad(level: usize, out: &mut String) {
-    out.extend(std::iter::repeat_n("  ", level));
+fn pad(column: usize, out: &mut String) {
+    out.extend(std::iter::repeat_n(' ', column));
 }
 
 fn leaf(value: &Value) -> String {

@@ -32,6 +32,8 @@ const ROOTS: &[&str] = &[
     "item",
     "run",
     "step",
+    // Never there: `a ?? raise` is how Kestra's documents make a missing value an error.
+    "raise",
 ];
 /// What exists only inside a run.
 const INSIDE_ONLY: &[&str] = &["outputs", "task", "taskrun", "tasks", "parent", "parents", "item", "step"];

@@ -27,8 +27,9 @@ pub mod script;
 pub mod signature;
 mod types;
 
-pub use effect::{LEASE_LAPSED, 
-    Equipment, Log, Outcome, Performer, Request, Stop, effect_class, sends_idempotency_key, timeout_hint_ms,
+pub use effect::{
+    Equipment, LEASE_LAPSED, Log, Outcome, Performer, Request, Stop, effect_class, sends_idempotency_key,
+    timeout_hint_ms,
 };
 pub use files::{CHUNK_BYTES, Expressions, FileAt, FileError, Files, Home, LogEntry};
 pub use inline::{InlineOutcome, Level, LogLine, run_inline};

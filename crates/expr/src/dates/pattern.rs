@@ -34,6 +34,25 @@ pub(super) fn day_name(day: Weekday) -> &'static str {
     DAYS[usize::try_from(day.to_monday_zero_offset()).unwrap_or(0).min(6)]
 }
 
+/// The day of that English name.
+pub(super) fn day_called(name: &str) -> Option<Weekday> {
+    let index = DAYS.iter().position(|day| day.eq_ignore_ascii_case(name.trim()))?;
+    Weekday::from_monday_zero_offset(i8::try_from(index).ok()?).ok()
+}
+
+/// `.5` for half a second, nothing for none.
+pub(super) fn fraction(zoned: &Zoned) -> String {
+    let digits = format!("{:09}", zoned.subsec_nanosecond());
+    let digits = digits.trim_end_matches('0');
+    if digits.is_empty() { String::new() } else { format!(".{digits}") }
+}
+
+/// As [`fraction`], in three, six or nine digits.
+pub(super) fn fraction_in_threes(zoned: &Zoned) -> String {
+    let kept = fraction(zoned).len().saturating_sub(1).div_ceil(3) * 3;
+    if kept == 0 { String::new() } else { format!(".{:09}", zoned.subsec_nanosecond())[..=kept].to_owned() }
+}
+
 enum Item {
     Field(char, usize),
     Literal(String),

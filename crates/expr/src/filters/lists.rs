@@ -12,7 +12,7 @@ pub(super) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget)
         "keys" => keys(input),
         "values" => Ok(Value::list(members(input, name)?)),
         "chunk" => chunk(input, args),
-        "flatten" => Ok(flatten(input)),
+        "flatten" => flatten(input),
         "slice" => slice(input, args),
         "join" => join(input, args, budget),
         "sort" | "rsort" => sort(name, input),
@@ -52,7 +52,7 @@ fn length(input: &Value) -> Result<Value, EvalError> {
         Value::Str(text) => text.chars().count(),
         Value::List(items) => items.len(),
         Value::Map(entries) | Value::HeaderMap(entries) => entries.len(),
-        other => return Err(wrong("length", other)),
+        _ => 0,
     };
     Ok(Value::Int(length as i128))
 }
@@ -72,20 +72,17 @@ fn chunk(input: &Value, args: &Args) -> Result<Value, EvalError> {
     Ok(Value::list(members(input, "chunk")?.chunks(size).map(|chunk| Value::list(chunk.to_vec())).collect()))
 }
 
-/// One level of nested lists is dissolved; nulls vanish.
-fn flatten(input: &Value) -> Value {
-    let Value::List(items) = input else {
-        return Value::list(vec![input.clone()]);
-    };
+/// One level of nested lists is dissolved.
+fn flatten(input: &Value) -> Result<Value, EvalError> {
+    let Value::List(items) = input else { return Err(wrong("flatten", input)) };
     let mut out = Vec::new();
     for item in items.iter() {
         match item {
             Value::List(inner) => out.extend(inner.iter().cloned()),
-            Value::Null => {}
             one => out.push(one.clone()),
         }
     }
-    Value::list(out)
+    Ok(Value::list(out))
 }
 
 fn slice(input: &Value, args: &Args) -> Result<Value, EvalError> {
@@ -122,7 +119,7 @@ fn join(input: &Value, args: &Args, budget: &Budget) -> Result<Value, EvalError>
         if index > 0 {
             out.push_str(&separator);
         }
-        out.push_str(&member.to_text());
+        out.push_str(&if *member == Value::Null { "null".to_owned() } else { member.to_text() });
         if out.len() > budget.output_bytes {
             return Err(limits::too_large());
         }
@@ -170,6 +167,12 @@ fn distinct(input: &Value, budget: &mut Budget) -> Result<Value, EvalError> {
 
 fn merge(input: &Value, args: &Args) -> Result<Value, EvalError> {
     match (input, args.required(0, "items", "merge")?) {
+        (one, Value::Null) => Ok(one.clone()),
+        (Value::Map(left) | Value::HeaderMap(left), Value::List(right)) => {
+            let mut merged = (**left).clone();
+            merged.extend(right.iter().map(|item| (item.to_text(), item.clone())));
+            Ok(Value::map(merged))
+        }
         (Value::Map(left) | Value::HeaderMap(left), Value::Map(right) | Value::HeaderMap(right)) => {
             let mut merged = (**left).clone();
             merged.extend(right.iter().map(|(key, item)| (key.clone(), item.clone())));

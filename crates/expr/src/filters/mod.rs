@@ -6,7 +6,7 @@ mod numbers;
 mod text;
 
 use crate::value::Value;
-use crate::{Budget, EvalError, Scope, dates, jq, taint, yaml};
+use crate::{Budget, EvalError, Scope, dates, ion, jq, taint, yaml};
 
 /// Evaluated arguments of a function or filter.
 #[derive(Clone, Debug, Default)]
@@ -75,20 +75,39 @@ pub(crate) fn keeps_items(name: &str, input: &Value) -> bool {
 }
 
 pub(crate) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget) -> Result<Value, EvalError> {
+    if *input == Value::Null {
+        return of_null(name, args);
+    }
     match name {
         "jq" => jq::run(&args.required_text(0, "expression", "jq")?, input, budget),
         "date" => dates::format_instant(&dates::read(input, args, 1)?, args, 0),
         "dateAdd" => dates::add(input, args),
         "timestamp" | "timestampMilli" | "timestampMicro" | "timestampNano" => dates::timestamp(name, input, args),
-        "toJson" | "json" | "toIon" => Ok(Value::str(json_text(input))),
+        "toJson" | "json" => Ok(Value::str(json_text(input))),
+        "toIon" => Ok(Value::str(ion::text(input))),
         "yaml" => Ok(Value::str(yaml::emit(input))),
         "string" => Ok(Value::str(input.to_text())),
         "className" => Ok(Value::str(class_name(input))),
         "first" | "last" | "length" | "keys" | "values" | "chunk" | "flatten" | "slice" | "join" | "sort" | "rsort"
         | "reverse" | "distinct" | "merge" => lists::apply(name, input, args, budget),
         "number" | "numberFormat" | "abs" => numbers::apply(name, input, args),
-        "base64encode" | "base64decode" | "urlencode" | "urldecode" | "sha256" | "sha512" => encode::apply(name, input),
+        "base64encode" | "base64decode" | "urlencode" | "urldecode" | "md5" | "sha1" | "sha256" | "sha512" => {
+            encode::apply(name, input)
+        }
+        "replace" | "escapeChar" => text::deep(name, input, args, budget),
         _ => text::apply(name, input, args, budget),
+    }
+}
+
+/// Nothing passes through a filter as nothing, with a few exceptions.
+fn of_null(name: &str, args: &Args) -> Result<Value, EvalError> {
+    match name {
+        "length" => Ok(Value::Int(0)),
+        "toJson" | "json" | "toIon" | "yaml" => Ok(Value::str("null")),
+        "regexMatch" | "startsWith" | "endsWith" => Ok(Value::Bool(false)),
+        "merge" => args.required(0, "items", "merge").cloned(),
+        "abs" => Err(EvalError::type_error("filter `abs` cannot take null")),
+        _ => Ok(Value::Null),
     }
 }
 

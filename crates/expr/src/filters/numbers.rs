@@ -33,6 +33,9 @@ fn number(input: &Value, args: &Args) -> Result<Value, EvalError> {
     };
     let kind = args.text(0, "type").map(|kind| kind.to_uppercase());
     Ok(match (kind.as_deref(), value) {
+        (Some("INT" | "LONG" | "BIGINTEGER"), Value::Float(_)) if matches!(input, Value::Str(_)) => {
+            return Err(EvalError::new("filter", "this is not a whole number"));
+        }
         (Some("INT" | "LONG" | "BIGINTEGER"), Value::Float(number)) => Value::Int(number.trunc() as i128),
         (Some("FLOAT" | "DOUBLE" | "BIGDECIMAL"), Value::Int(number)) => Value::Float(number as f64),
         (_, value) => value,

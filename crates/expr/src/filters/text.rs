@@ -22,8 +22,12 @@ pub(super) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget)
         "endsWith" => {
             return Ok(Value::Bool(text.ends_with(&args.required_text(0, "value", name)?)));
         }
-        "replace" => replace(text, args, budget)?,
-        "escapeChar" => escape_char(text, args)?,
+        "regexMatch" => return Ok(Value::Bool(pattern(args, name, budget)?.is_match(text))),
+        "regexExtract" => return regex_extract(text, args, budget),
+        "regexReplace" => {
+            let replacement = args.required_text(1, "replacement", name)?;
+            replace_one(text, &args.required_text(0, "regex", name)?, &replacement, true, budget)?
+        }
         "indent" => indent(text, args, false, budget)?,
         "nindent" => indent(text, args, true, budget)?,
         "substringBefore" | "substringBeforeLast" | "substringAfter" | "substringAfterLast" => {
@@ -36,9 +40,44 @@ pub(super) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget)
     Ok(Value::str(out))
 }
 
+/// `replace` and `escapeChar` reach every text of a list or a map, and make texts of its other items.
+pub(super) fn deep(name: &str, input: &Value, args: &Args, budget: &mut Budget) -> Result<Value, EvalError> {
+    limits::spend(budget, 1)?;
+    match input {
+        Value::List(items) => {
+            let items = items.iter().map(|item| deep(name, item, args, budget));
+            items.collect::<Result<_, _>>().map(Value::list)
+        }
+        Value::Map(entries) | Value::HeaderMap(entries) => {
+            let entries = entries.iter().map(|(key, item)| Ok((key.clone(), deep(name, item, args, budget)?)));
+            entries.collect::<Result<_, EvalError>>().map(Value::map)
+        }
+        one if name == "replace" => replace(&one.to_text(), args, budget).map(Value::str),
+        one => escape_char(&one.to_text(), args).map(Value::str),
+    }
+}
+
+fn pattern(args: &Args, name: &str, budget: &mut Budget) -> Result<regex::Regex, EvalError> {
+    limits::spend(budget, 20)?;
+    ops::regex(&args.required_text(0, "regex", name)?)
+}
+
+/// The first match, or one of its groups; null when there is none.
+fn regex_extract(text: &str, args: &Args, budget: &mut Budget) -> Result<Value, EvalError> {
+    let regex = pattern(args, "regexExtract", budget)?;
+    let group = args.int(1, "group", "regexExtract")?.unwrap_or(0);
+    let group = usize::try_from(group).ok().filter(|group| *group < regex.captures_len());
+    let group = group.ok_or_else(|| EvalError::type_error("the regular expression has no such group"))?;
+    let found = regex.captures(text).and_then(|captures| captures.get(group).map(|found| Value::str(found.as_str())));
+    Ok(found.unwrap_or(Value::Null))
+}
+
+/// The first letter that is no white space in upper case.
 fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    let trimmed = text.trim_start();
+    let mut letters = trimmed.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    text[..text.len() - trimmed.len()].chars().chain(first).chain(letters).collect()
 }
 
 fn title(text: &str) -> String {
@@ -89,11 +128,15 @@ fn unaccented(letter: char) -> char {
 
 fn abbreviate(text: &str, args: &Args) -> Result<String, EvalError> {
     let length = args.int(0, "length", "abbreviate")?.unwrap_or(0).max(0) as usize;
-    if text.chars().count() <= length {
+    // As in Kestra, a text of exactly that length is cut too, and one of three letters never.
+    let letters = text.chars().count();
+    if letters < length || letters <= 3 {
         return Ok(text.to_owned());
     }
-    let kept = text.chars().take(length.saturating_sub(3)).collect::<String>();
-    Ok(kept + &"..."[..length.min(3)])
+    if length <= 3 {
+        return Ok(text.chars().take(length).collect());
+    }
+    Ok(text.chars().take(length - 3).collect::<String>() + "...")
 }
 
 /// Splits as Java does: by a regular expression, empty texts at the end dropped.
@@ -131,6 +174,7 @@ fn replace(text: &str, args: &Args, budget: &mut Budget) -> Result<String, EvalE
 fn replace_one(text: &str, old: &str, new: &str, regexp: bool, budget: &mut Budget) -> Result<String, EvalError> {
     limits::spend(budget, if regexp { 20 } else { 1 })?;
     let regex = ops::regex(&if regexp { old.to_owned() } else { regex::escape(old) })?;
+    let new = if regexp { &java_replacement(new) } else { new };
     let mut out = String::new();
     let mut from = 0;
     for found in regex.captures_iter(text) {
@@ -150,8 +194,31 @@ fn replace_one(text: &str, old: &str, new: &str, regexp: bool, budget: &mut Budg
     Ok(out)
 }
 
+/// Java's `$1` and `\\$` in the words of our engine, which would read `$1st` as a group called `1st`.
+fn java_replacement(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some('$') => out.push_str("$$"),
+                other => out.extend(other),
+            },
+            '$' if letters.peek().is_some_and(char::is_ascii_digit) => {
+                out.push_str("${");
+                while let Some(digit) = letters.next_if(char::is_ascii_digit) {
+                    out.push(digit);
+                }
+                out.push('}');
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
 fn escape_char(text: &str, args: &Args) -> Result<String, EvalError> {
-    match args.required_text(0, "type", "escapeChar")?.as_str() {
+    match args.required_text(0, "type", "escapeChar")?.to_ascii_lowercase().as_str() {
         "single" => Ok(text.replace('\'', "\\'")),
         "double" => Ok(text.replace('"', "\\\"")),
         "shell" => Ok(text.replace('\'', "'\\''")),
@@ -161,16 +228,20 @@ fn escape_char(text: &str, args: &Args) -> Result<String, EvalError> {
 
 /// `indent` leaves the first line alone; `nindent` starts a new line and indents all.
 fn indent(text: &str, args: &Args, leading: bool, budget: &Budget) -> Result<String, EvalError> {
+    if text.is_empty() {
+        return Ok(String::new());
+    }
     let amount = args.int(0, "amount", "indent")?.unwrap_or(0);
     let amount = usize::try_from(amount).map_err(|_| EvalError::type_error("`indent` needs an amount of 0 or more"))?;
     let prefix = args.text(1, "prefix").unwrap_or_else(|| " ".to_owned());
-    let lines = text.matches('\n').count() + 2;
+    let lines = text.matches(['\n', '\r']).count() + 2;
     let added = amount.checked_mul(prefix.len()).and_then(|width| width.checked_mul(lines));
     if added.is_none_or(|added| added > budget.output_bytes) {
         return Err(limits::too_large());
     }
-    let break_ = format!("\n{}", prefix.repeat(amount));
-    let indented = text.replace('\n', &break_);
+    let end = ["\r\n", "\n\r", "\n", "\r"].into_iter().find(|end| text.contains(end)).unwrap_or("\n");
+    let break_ = format!("{end}{}", prefix.repeat(amount));
+    let indented = text.replace(end, &break_);
     Ok(if leading { break_ + &indented } else { indented })
 }
 

@@ -39,7 +39,7 @@ fn operators() {
         ("{'a': {'b': 1}}", r#"{"a":{"b":1}}"#),
         ("{'a': {'b': 1}}.a.b", "1"),
         ("[1,[2]][1][0]", "2"),
-        (r"'it\'s' ~ '\n' ~ '\d'", "it's\n\\d"),
+        (r"'it\'s' ~ '\n' ~ '\d'", r"it's\n\d"),
     ]);
 }
 
@@ -179,7 +179,7 @@ fn syntax_errors_have_spans_and_hints() {
         "{# x",
         "{{ a. }}",
         "{% for in x %}{% endfor %}",
-        "{% macro a() %}{% endmacro %}",
+        "{% macro a() %}",
         "{{ x is fancy }}",
         "{{ [1, }}",
         "{{ a.b() }}",

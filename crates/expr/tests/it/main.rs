@@ -2,6 +2,7 @@
 
 mod bounds;
 mod jq;
+mod kestra;
 mod language;
 mod library;
 mod scope;

@@ -62,18 +62,20 @@ impl Scope for Fixed {
                 }))
                 .ok();
             }
-            "taskrun" => json!({"value": "second"}),
+            "taskrun" => json!({"value": "second", "iteration": 1}),
+            "task" => json!({"id": "own"}),
+            "envs" => json!({"home": "h", "none": ""}),
+            "tasks" => json!({"a": {"state": "FAILED"}, "b": {"x": {"state": "FAILED"}, "y": {"state": "SUCCESS"}}}),
             _ => return None,
         };
         Some(Value::from_json(&json))
     }
 
-    fn secret(&self, name: &str, _namespace: Option<&str>, subkey: Option<&str>) -> Result<SecretRef, String> {
+    fn secret(&self, name: &str, _namespace: Option<&str>) -> Result<SecretRef, String> {
         if name == "ABSENT" {
             return Err("Cannot find secret for key 'ABSENT'".to_owned());
         }
-        let name = subkey.map_or_else(|| name.to_owned(), |subkey| format!("{name}/{subkey}"));
-        Ok(SecretRef { name, version: 3 })
+        Ok(SecretRef { name: name.to_owned(), version: 3 })
     }
 
     fn reveal(&self, part: &Part) -> Result<String, String> {

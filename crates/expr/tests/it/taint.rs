@@ -27,7 +27,8 @@ fn text_keeps_its_holes() {
         assert_eq!(parts(&eval(source).unwrap()), expected, "{source}");
     }
     assert_eq!(parts(&typed("{{ secret('T') }}").unwrap()), [hole("T")]);
-    assert_eq!(parts(&typed("{{ nope ?? secret('T', subkey='s') }}").unwrap()), [hole("T/s")]);
+    assert_eq!(parts(&typed("{{ nope ?? secret('T') }}").unwrap()), [hole("T")]);
+    assert!(typed("{{ secret('JSON', subkey='user') }}").unwrap().is_tainted());
     assert_eq!(parts(&typed("{{ true ? secret('T') : '' }}").unwrap()), [hole("T")]);
     assert_eq!(parts(&typed("{{ secret('T') | default('x') }}").unwrap()), [hole("T")]);
     assert_eq!(parts(&typed("{{ [secret('T'), 'x'] | first }}").unwrap()), [hole("T")]);

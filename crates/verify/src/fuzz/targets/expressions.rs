@@ -162,7 +162,7 @@ impl Scope for Fixed {
         }
     }
 
-    fn secret(&self, name: &str, _: Option<&str>, _: Option<&str>) -> Result<SecretRef, String> {
+    fn secret(&self, name: &str, _: Option<&str>) -> Result<SecretRef, String> {
         Ok(SecretRef { name: name.to_owned(), version: 1 })
     }
 
