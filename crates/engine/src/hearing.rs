@@ -323,5 +323,6 @@ fn occurrence(listener: &Listener, heard: &Heard, outputs: Json) -> Occurrence {
         trigger_id: Some(trigger.id.clone()),
         labels: heard.upstream.labels.iter().filter(|(key, _)| !key.starts_with("system.")).cloned().collect(),
         correlation_id: Some(heard.run.correlation_id.clone()),
+        run: None,
     }
 }

@@ -24,7 +24,7 @@ impl Scope for ItemScope<'_> {
         self.item.get(name)
     }
 
-    fn secret(&self, _: &str, _: Option<&str>, _: Option<&str>) -> Result<SecretRef, String> {
+    fn secret(&self, _: &str, _: Option<&str>) -> Result<SecretRef, String> {
         Err(ROW_ONLY.to_owned())
     }
 

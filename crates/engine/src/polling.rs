@@ -18,7 +18,7 @@ use semel_core::run::Performed;
 use semel_core::{Door, Hash16, Millis, WorkspaceId};
 use semel_expr::{Budget, Part, Template, Value, render, render_json};
 use semel_store::{ScheduleRow, StoreError, TriggerChange};
-use semel_tasks::{Request, timeout_hint_ms};
+use semel_tasks::{Home, Log, Request, Stop, timeout_hint_ms};
 use serde_json::{Value as Json, json};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -122,6 +122,10 @@ impl Engine {
                 idempotency_key: None,
                 send_before: None,
                 traceparent: None,
+                // A poll has no run, and so no files.
+                home: Home { workspace: workspace.clone(), ..Home::default() },
+                log: Log::default(),
+                stop: Stop::default(),
             };
             (request, masks.into_inner())
         };
@@ -179,6 +183,7 @@ impl Engine {
             trigger_id: Some(row.trigger.clone()),
             labels: vec![],
             correlation_id: None,
+            run: None,
         };
         if !self.is_wanted(&occurrence) {
             return Ok(());

@@ -128,6 +128,9 @@ mod tests {
             idempotency_key: None,
             send_before: None,
             traceparent: None,
+            home: Default::default(),
+            log: Default::default(),
+            stop: Default::default(),
         };
         let performer = Late(Mutex::new(late));
         let mut sending = std::pin::pin!(send(Some(node), &AtOnce, &performer, Some(1), request));

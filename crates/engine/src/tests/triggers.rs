@@ -88,6 +88,7 @@ impl House {
             trigger_id: None,
             labels: vec![],
             correlation_id: None,
+            run: None,
         }
     }
 

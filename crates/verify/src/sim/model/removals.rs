@@ -61,7 +61,7 @@ impl Model {
                 OpKind::KvSet { namespace, key, .. }
                 | OpKind::KvGet { namespace, key, .. }
                 | OpKind::KvDelete { namespace, key, .. } => (namespace.clone(), key.clone()),
-                OpKind::Admit(_) | OpKind::EnterLane => continue,
+                OpKind::Admit(_) | OpKind::EnterLane | OpKind::Toggle { .. } => continue,
             };
             let place = (commit.workspace.0.clone(), namespace, key);
             let there = self.kv.contains(&place);
