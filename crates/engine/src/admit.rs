@@ -2,6 +2,7 @@
 //! transaction is, and whatever fails here stores nothing and spends no key.
 
 use crate::api::{AdmitError, Occurrence, TriggerValue};
+use crate::checks;
 use crate::driver::{Born, Driver};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
@@ -12,10 +13,10 @@ use semel_core::admission::*;
 use semel_core::fingerprint::Fingerprint;
 use semel_core::ir::{IdempotencySpec, KeyScope, LaneSpec, Trigger};
 use semel_core::limits::Limits;
-use semel_core::{Door, Millis, RunId};
+use semel_core::{Door, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render, render_json};
 use semel_store::script::head_of;
-use semel_store::{AdmitRequest, AdmitResult, KeyClaim, LaneRequest, ParentRef, RunRow, Work};
+use semel_store::{AdmitRequest, AdmitResult, KeyClaim, LaneRequest, ParentRef, RunRow, Terms, Work};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
@@ -93,6 +94,7 @@ fn begin(
         hearing: None,
         announced: false,
         parent: None,
+        terms: Terms::default(),
     })
 }
 
@@ -146,6 +148,7 @@ pub fn prepare(
         Some(sketch) => sketch,
         None => begin(services, &occurrence, &scope, now)?,
     };
+    let ended = checks::ended(&occurrence, &scope)?;
     let lane = lane_for(&occurrence, flow.index.flow.lane.as_ref(), &flow, &scope)?;
     let trigger_labels = trigger.map(|t| render_labels(t, &scope)).transpose()?.unwrap_or_default();
     let mut all_labels: IndexMap<String, String> = labels.into_iter().collect();
@@ -159,8 +162,29 @@ pub fn prepare(
         root: lineage.as_ref().map(|l| l.root),
         depth: lineage.as_ref().map_or(0, |l| l.depth),
         parent: lineage.map(|l| l.parent),
+        terms: Terms { start_at: occurrence.start_at, ended, replay: None },
         ..begun
     })
+}
+
+/// The checks of the flow that do not hold.
+pub fn failed_checks(
+    services: &Services,
+    occurrence: &Occurrence,
+    now: Millis,
+) -> Result<Vec<checks::FailedCheck>, AdmitError> {
+    let (flow, workspace) = (&occurrence.flow, &occurrence.workspace);
+    let sent = occurrence.trigger.written_out(&occurrence.inputs, occurrence.caller_key.as_deref());
+    let mut memory = Memory {
+        trigger: trigger_value(&Value::from_json(&sent).to_stored()),
+        labels: merge_labels(occurrence, flow).into_iter().collect(),
+        ..Memory::default()
+    };
+    let scope = ExprScope { services, workspace, flow, memory: &memory, run: None, now };
+    let stored = inputs::check(&flow.index.flow.inputs, &occurrence.inputs, &scope).map_err(AdmitError::Inputs)?;
+    memory.inputs = Value::from_stored(&stored);
+    let scope = ExprScope { services, workspace, flow, memory: &memory, run: None, now };
+    Ok(checks::failed(&flow.index.flow.checks, &scope))
 }
 
 /// The write that admits a prepared occurrence. A run that only computes is done in the same commit; the request is
@@ -192,6 +216,7 @@ fn reads_at_admission(flow: &LoadedFlow, trigger: Option<&Trigger>) -> bool {
     let flow = &flow.index.flow;
     trigger.is_some_and(|trigger| !trigger.inputs.is_empty() || !trigger.labels.is_empty())
         || flow.inputs.iter().any(|def| def.defaults.is_some())
+        || !flow.checks.is_empty()
         || flow.idempotency.as_ref().is_some_and(|block| block.key.is_some())
         || flow.lane.as_ref().is_some_and(|lane| lane.key.is_some())
 }
@@ -334,15 +359,20 @@ fn lane_for(
             _ => None,
         });
     };
+    lane_of(spec, &occurrence.workspace, flow, scope).map(Some)
+}
+
+pub fn lane_of(
+    spec: &LaneSpec,
+    workspace: &WorkspaceId,
+    flow: &LoadedFlow,
+    scope: &ExprScope<'_>,
+) -> Result<LaneRequest, AdmitError> {
     let key = match &spec.key {
         Some(template) => render_plain(template, scope, "lane.key")?,
         None => String::new(),
     };
-    Ok(Some(LaneRequest {
-        hash: lane_hash(&occurrence.workspace, &flow.flow_ref, &key),
-        limit: spec.limit,
-        busy: spec.busy,
-    }))
+    Ok(LaneRequest { hash: lane_hash(workspace, &flow.flow_ref, &key), limit: spec.limit, busy: spec.busy })
 }
 
 /// The flow it names and the payload it carries; never headers.

@@ -3,8 +3,8 @@
 use crate::flows::LoadedFlow;
 use semel_core::admission::{KeyError, PresetName};
 use semel_core::ir::{KeyScope, ResponseType, SignatureScheme};
-use semel_core::run::{Status, VerdictKind};
-use semel_core::{Door, RunId, WorkspaceId};
+use semel_core::run::{Conclusion, EndStatus, Status, StepOutcome, VerdictKind};
+use semel_core::{Door, Millis, RunId, WorkspaceId};
 use semel_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -39,6 +39,8 @@ pub struct Occurrence {
     pub correlation_id: Option<String>,
     /// The id that a new run gets, if files for its inputs were taken in under it.
     pub run: Option<RunId>,
+    /// The run is made now and starts then.
+    pub start_at: Option<Millis>,
 }
 
 /// The `trigger` variable: `data`, `body`, `headers`, `parameters` …
@@ -97,6 +99,9 @@ pub enum AdmitError {
     Inputs(Vec<FieldError>),
     #[error("the flow is disabled; set `disabled: false` and push it again")]
     Disabled,
+    /// What the flow wants to hold before there is a run does not.
+    #[error("the flow's checks do not let a run begin: {}", .0.join("; "))]
+    Checks(Vec<String>),
     #[error("the flow's {what} did not resolve: {message}")]
     Expression { what: &'static str, message: String },
     #[error("too many events wait to be stored")]
@@ -168,6 +173,31 @@ pub enum Control {
     /// From a top-level task, or from the start.
     Replay {
         from: Option<String>,
+    },
+    /// As [`Control::Restart`]; the label `system.restarted` says that it was.
+    RestartMarked,
+    /// Of a run that waits for its slot or its date: start now. `queued`: only one that waits for its slot.
+    ForceRun {
+        queued: bool,
+    },
+    /// Of a run that waits for its slot: end so instead.
+    Dequeue {
+        status: EndStatus,
+    },
+    /// Of an ended run: these instead of all labels that are not the system's own.
+    SetLabels {
+        labels: Vec<(String, String)>,
+    },
+    /// Of an ended run.
+    ChangeStatus {
+        status: EndStatus,
+        warned: bool,
+        conclusion: Option<Conclusion>,
+    },
+    /// A step that failed the run (its id or path) is called something else, and the run goes on from there.
+    MarkStep {
+        step: String,
+        outcome: StepOutcome,
     },
     /// `step` is a step id, a step path, or absent when one doubt is open.
     Verdict {

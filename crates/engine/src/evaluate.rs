@@ -8,9 +8,9 @@ use crate::inputs;
 use crate::scope::{ExprScope, Services};
 use semel_core::admission::{MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom};
 use semel_core::duration;
-use semel_core::ir::{LeafMode, OnTime, PauseSpec, SubflowSpec, Task, TaskKind};
+use semel_core::ir::{LeafMode, OnTime, PauseSpec, SlaRule, SubflowSpec, Task, TaskKind};
 use semel_core::limits::Limits;
-use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey, Work};
+use semel_core::run::{By, Evaluated, Failure, ListName, Payload, StepKey, VariableChange, Work};
 use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, EvalError, Template, Value, render, render_json};
 use semel_store::{OpKind, ParentRef};
@@ -121,6 +121,14 @@ impl Evaluator<'_> {
         Ok(Some(Payload::new(Json::Object(out))))
     }
 
+    /// Whether what an SLA asserts holds. One that cannot be evaluated does not.
+    pub fn assertion(&self, place: u32) -> bool {
+        match self.flow.index.flow.sla.get(place as usize).map(|sla| &sla.rule) {
+            Some(SlaRule::Assertion { assert }) => self.text(assert).is_ok_and(|text| text.is_truthy_text()),
+            Some(SlaRule::MaxDuration { .. }) | None => true,
+        }
+    }
+
     fn text(&self, template: &str) -> Result<Value, Failure> {
         let parsed = Template::of(template).map_err(|e| Failure::new("syntax", e.message))?;
         render(&parsed, &self.scope, &mut Budget::default()).map_err(|e| failure(&e))
@@ -155,6 +163,12 @@ impl Evaluator<'_> {
             Failure::new("bad_behavior", format!("`{word}` is not a behavior: RESUME, WARN, FAIL or CANCEL"))
         })?;
         Ok(Evaluated::Pause { ms: Some(self.duration(duration, "pauseDuration")?), late })
+    }
+
+    fn instant(&self, template: &str, what: &str) -> Result<Millis, Failure> {
+        let text = self.plain_text(template, what)?;
+        let wrong = || Failure::new("bad_date", format!("`{what}` must be a date such as 2026-05-01T08:00:00Z"));
+        Millis::parse_rfc3339(&text).ok_or_else(wrong)
     }
 
     fn json(&self, tree: &Json) -> Result<Value, Failure> {
@@ -245,6 +259,28 @@ impl Evaluator<'_> {
                 found.logs.extend(logs);
                 Evaluated::Inline { result: Err(Failure::new(code, message)), labels: None }
             }
+            InlineOutcome::SetVariables { names, overwrite } => {
+                let known: Vec<&String> = names.iter().filter(|name| self.scope.has_variable(name)).collect();
+                if !overwrite && !known.is_empty() {
+                    return variables_fail("variable_exists", "`overwrite` is false, and there are already", &known);
+                }
+                // As it was rendered: what holds a secret keeps its holes.
+                let given = config.get("variables").unwrap_or(Value::Null);
+                let given = match &given {
+                    Value::Str(text) => {
+                        serde_json::from_str(text).map_or(given.clone(), |json| Value::from_json(&json))
+                    }
+                    _ => given,
+                };
+                Evaluated::Variables(VariableChange::Set(Payload::new(given.to_stored())))
+            }
+            InlineOutcome::UnsetVariables { names, ignore_missing } => {
+                let missing: Vec<&String> = names.iter().filter(|name| !self.scope.has_variable(name)).collect();
+                if !ignore_missing && !missing.is_empty() {
+                    return variables_fail("variable_missing", "there are no variables", &missing);
+                }
+                Evaluated::Variables(VariableChange::Unset(Payload::new(json!(names))))
+            }
         }
     }
 
@@ -265,6 +301,11 @@ impl Evaluator<'_> {
             KvOp::Toggle { namespace, flow_id, trigger, enabled } => {
                 let flow_id = flow_id.unwrap_or_else(|| self.flow.flow_ref.id.clone());
                 OpKind::Toggle { flow: FlowRef::new(own(namespace), flow_id), trigger, enabled }
+            }
+            KvOp::Kill { run } => {
+                let unknown = || Failure::new("run_unknown", format!("`{run}` is not the id of a run"));
+                let by = By { who: format!("run {}", self.family.run), why: "a task of it asked for that".into() };
+                OpKind::Kill { run: run.parse().map_err(|()| unknown())?, by }
             }
         })
     }
@@ -325,12 +366,15 @@ impl Evaluator<'_> {
         }
         let caller_key = spec.key.as_ref().map(|t| self.plain_text(t, "idempotencyKey")).transpose()?;
         let step_id = self.scope.run.map(|r| r.state.step_id(key).hex()).unwrap_or_default();
+        let round = self.scope.run.map_or(0, |r| r.state.round);
+        let intrinsic_key = if spec.new_on_restart && round > 0 { format!("{step_id}-{round}") } else { step_id };
+        let start_at = spec.schedule_date.as_ref().map(|date| self.instant(date, "scheduleDate")).transpose()?;
         let occurrence = Occurrence {
             workspace: self.workspace.clone(),
             flow,
             door: Door::Subflow,
             caller: format!("run {}", self.family.run),
-            intrinsic_key: Some(step_id),
+            intrinsic_key: Some(intrinsic_key),
             caller_key,
             door_preset: PresetName::Semel,
             request_preset: None,
@@ -341,6 +385,7 @@ impl Evaluator<'_> {
             labels,
             correlation_id: Some(self.family.correlation_id.to_owned()),
             run: None,
+            start_at,
         };
         let explicit = occurrence.caller_key.is_some();
         let lineage = Lineage {
@@ -361,6 +406,12 @@ impl Evaluator<'_> {
         request.announced = self.flows.is_heard(self.workspace, &["CANCELLED", "FAILED"]);
         Ok(OpKind::Admit(Box::new(request)))
     }
+}
+
+fn variables_fail(code: &str, what: &str, names: &[&String]) -> Evaluated {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let failure = Failure::new(code, format!("{what} {}", names.join(", ")));
+    Evaluated::Inline { result: Err(failure), labels: None }
 }
 
 /// A parent that goes on after a failure goes on with the same child, whose finished effects stay.

@@ -56,7 +56,7 @@ pub struct Engine {
     limits: Limits,
     clock: Arc<dyn Clock>,
     started_at: Millis,
-    told: Told,
+    pub(crate) told: Told,
     ready: Arc<AtomicBool>,
     stopping: AtomicBool,
     admitting: Arc<AtomicU64>,
@@ -71,7 +71,7 @@ pub struct Engine {
 /// Who hears of a durable admission. Cloned into the store's answer, so that it is told whether or
 /// not the caller still waits.
 #[derive(Clone)]
-struct Told {
+pub(crate) struct Told {
     sender: Sender<Message>,
     changes: broadcast::Sender<RunChange>,
     waiters: Waiters,
@@ -713,7 +713,7 @@ impl Engine {
 
 impl Told {
     /// Tells the driver what a durable admission means for it.
-    fn follow_up(&self, workspace: &WorkspaceId, begin: Option<AdmitRequest>, result: &AdmitResult) {
+    pub(crate) fn follow_up(&self, workspace: &WorkspaceId, begin: Option<AdmitRequest>, result: &AdmitResult) {
         for run in &result.fenced {
             self.tell(Message::Fenced(*run));
         }

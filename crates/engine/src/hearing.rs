@@ -31,7 +31,7 @@ const JOURNAL_PAGE: u32 = 1_000;
 
 /// Kestra's word for the state of a run.
 pub(crate) fn state_word(state: &RunState) -> &'static str {
-    StateOf { status: state.status(), warned: state.warned, ended: state.is_ended() }.kestra().word()
+    StateOf { status: state.status(), warned: state.warned, ended: state.is_ended(), conclusion: state.conclusion }.kestra().word()
 }
 
 /// What a trigger makes of a change.
@@ -324,5 +324,6 @@ fn occurrence(listener: &Listener, heard: &Heard, outputs: Json) -> Occurrence {
         labels: heard.upstream.labels.iter().filter(|(key, _)| !key.starts_with("system.")).cloned().collect(),
         correlation_id: Some(heard.run.correlation_id.clone()),
         run: None,
+        start_at: None,
     }
 }

@@ -8,6 +8,7 @@ mod admit;
 pub mod api;
 mod away;
 mod background;
+mod checks;
 mod cipher;
 pub mod conditions;
 pub mod driver;
@@ -24,6 +25,7 @@ mod memory;
 mod pauses;
 mod polling;
 pub mod ports;
+mod replay;
 mod schedules;
 mod scope;
 pub mod secrets;
@@ -38,8 +40,10 @@ mod tests;
 mod triggers;
 
 pub use api::*;
+pub use checks::FailedCheck;
 pub use handle::{Engine, Parts};
 pub use pauses::OpenPause;
+pub use replay::{ReplayError, ReplayWish};
 pub use semel_tasks::signature::SignatureError;
 pub use triggers::{BackfillRequest, TriggerError, TriggerView};
 

@@ -32,6 +32,8 @@ pub struct Memory {
     pub deliveries: Vec<Value>,
     /// The first step that failed the run, since it last began.
     pub failed_step: Option<StepKey>,
+    /// `vars.*`, once a task has changed them.
+    pub variables: Option<Value>,
     /// `errorLogs()`: failures of single steps since the run last began.
     pub errors: Vec<Value>,
     /// Roots of one expression alone, such as `response`.
@@ -51,6 +53,7 @@ impl Default for Memory {
             effects: BTreeMap::new(),
             deliveries: Vec::new(),
             failed_step: None,
+            variables: None,
             errors: Vec::new(),
             more: IndexMap::new(),
         }
@@ -73,6 +76,21 @@ impl Memory {
             }
             Event::Delivered { payload } => self.deliveries.push(Value::from_stored(payload.json())),
             Event::LabelsSet { labels } => self.set_labels(labels.json()),
+            Event::LabelsReplaced { labels, .. } => {
+                self.labels.clear();
+                self.set_labels(labels.json());
+            }
+            Event::VariablesSet { variables } => {
+                let known = self.variables.get_or_insert_with(|| flow.vars.clone());
+                merge(known, Value::from_stored(variables.json()));
+            }
+            Event::VariablesUnset { names } => {
+                let known = self.variables.get_or_insert_with(|| flow.vars.clone());
+                if let Value::Map(map) = known {
+                    let gone = |name: &str| names.json().as_array().is_some_and(|all| all.iter().any(|n| n == name));
+                    Arc::make_mut(map).retain(|name, _| !gone(name));
+                }
+            }
             Event::Branched { step, output: Some(output), .. } => self.set_output(step, output.json(), flow),
             Event::LoopStarted { step, items, .. } => {
                 let items = match Value::from_stored(items.json()) {
@@ -146,6 +164,7 @@ impl Memory {
             }
             Event::Replayed { from, .. } => {
                 self.failed_step = None;
+                self.variables = None;
                 self.drop_outputs_from(*from, flow);
             }
             Event::Started { .. } | Event::Restarted { .. } => {
@@ -172,6 +191,12 @@ impl Memory {
             | Event::Restored { .. }
             | Event::Released { .. }
             | Event::CancelRequested { .. }
+            | Event::StopRequested { .. }
+            | Event::SlaBroken { .. }
+            | Event::Forced { .. }
+            | Event::ReplayOf { .. }
+            | Event::Concluded { .. }
+            | Event::StatusChanged { .. }
             | Event::Finishing
             | Event::Ended { .. } => {}
         }
@@ -289,6 +314,22 @@ fn state_word(outcome: StepOutcome, tolerated: bool) -> &'static str {
         StepOutcome::Failed if tolerated => "WARNING",
         StepOutcome::Failed => "FAILED",
         StepOutcome::Cancelled => "KILLED",
+    }
+}
+
+/// Maps field by field; anything else takes the place of what was there.
+fn merge(target: &mut Value, given: Value) {
+    match (target, given) {
+        (Value::Map(known), Value::Map(given)) => {
+            let known = Arc::make_mut(known);
+            for (name, value) in given.iter() {
+                match known.get_mut(name) {
+                    Some(slot) => merge(slot, value.clone()),
+                    None => _ = known.insert(name.clone(), value.clone()),
+                }
+            }
+        }
+        (target, given) => *target = given,
     }
 }
 

@@ -94,6 +94,7 @@ impl Engine {
         }
         let run = RunScope {
             id: run,
+            original: told.row.original(),
             correlation_id: &told.row.correlation_id,
             created_at: told.row.created_at,
             state: &told.state,

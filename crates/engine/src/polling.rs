@@ -184,6 +184,7 @@ impl Engine {
             labels: vec![],
             correlation_id: None,
             run: None,
+            start_at: None,
         };
         if !self.is_wanted(&occurrence) {
             return Ok(());

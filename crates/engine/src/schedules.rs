@@ -158,6 +158,7 @@ impl Engine {
             labels: vec![],
             correlation_id: None,
             run: None,
+            start_at: None,
         }
     }
 

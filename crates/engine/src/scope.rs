@@ -9,7 +9,7 @@ use crate::ports::Entropy;
 use crate::secrets::Secrets;
 use indexmap::IndexMap;
 use semel_core::limits::Limits;
-use semel_core::run::{RunState, StepKey};
+use semel_core::run::{EndStatus, RunState, StateOf, Status, StepKey, conclusion_of};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Scope, SecretRef, Value};
 use semel_store::Store;
@@ -30,6 +30,7 @@ pub struct Services {
 #[derive(Clone, Copy)]
 pub struct RunScope<'a> {
     pub id: RunId,
+    pub original: RunId,
     pub correlation_id: &'a str,
     pub created_at: Millis,
     pub state: &'a RunState,
@@ -72,6 +73,10 @@ impl ExprScope<'_> {
         Value::from_json(&serde_json::Value::Object(nested))
     }
 
+    pub fn has_variable(&self, name: &str) -> bool {
+        self.memory.variables.as_ref().unwrap_or(&self.flow.vars).get(name).is_some()
+    }
+
     fn flow_root(&self) -> Value {
         map([
             ("id", text(&self.flow.flow_ref.id)),
@@ -94,9 +99,9 @@ impl ExprScope<'_> {
         let run = self.run?;
         Some(map([
             ("id", text(run.id.to_string())),
-            ("originalId", text(run.state.logical.to_string())),
+            ("originalId", text(run.original.to_string())),
             ("startDate", text(run.created_at.to_rfc3339())),
-            ("state", text(run.state.status().word().to_uppercase())),
+            ("state", text(state_word(run.state))),
         ]))
     }
 
@@ -161,6 +166,26 @@ impl ExprScope<'_> {
     }
 }
 
+/// What comes after the end of a run sees how it ended.
+fn state_word(state: &RunState) -> &'static str {
+    let head = match &state.concluded {
+        None => {
+            let (ended, warned) = (state.is_ended(), state.warned);
+            StateOf { status: state.status(), warned, ended, conclusion: state.conclusion }
+        }
+        Some(end) => {
+            let status = match end.status {
+                EndStatus::Completed => Status::Completed,
+                EndStatus::Failed => Status::Failed,
+                EndStatus::Cancelled => Status::Cancelled,
+            };
+            let conclusion = conclusion_of(end.status, end.failure.as_ref().map(|failure| failure.code.as_str()));
+            StateOf { status, warned: end.warned, ended: true, conclusion }
+        }
+    };
+    head.kestra().word()
+}
+
 /// Puts a value into nested maps along the dots of its key.
 pub fn put_dotted(target: &mut serde_json::Map<String, serde_json::Value>, key: &str, value: serde_json::Value) {
     match key.split_once('.') {
@@ -185,7 +210,7 @@ impl Scope for ExprScope<'_> {
             "inputs" => Some(self.memory.inputs.clone()),
             "outputs" => Some(self.memory.outputs.clone()),
             "trigger" | "schedule" => Some(self.memory.trigger.clone()),
-            "vars" => Some(self.flow.vars.clone()),
+            "vars" => Some(self.memory.variables.as_ref().unwrap_or(&self.flow.vars).clone()),
             "labels" => Some(self.labels()),
             "flow" => Some(self.flow_root()),
             "run" => self.run_root(),

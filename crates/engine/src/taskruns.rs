@@ -100,7 +100,7 @@ impl Telling {
             Event::Paused { .. } => self.enter(KestraState::Paused, at),
             Event::Resumed { .. } | Event::Released { .. } => self.enter(KestraState::Running, at),
             Event::Restored { at } => self.enter(KestraState::Paused, *at),
-            Event::CancelRequested { .. } => self.enter(KestraState::Killing, at),
+            Event::CancelRequested { .. } | Event::StopRequested { .. } => self.enter(KestraState::Killing, at),
             Event::Restarted { at, .. } => self.begin_again(*at),
             Event::Replayed { at, from, .. } => {
                 self.drop_from(*from);

@@ -49,7 +49,7 @@ pub(crate) fn finish(context: &mut Context, flow: Option<Flow>) -> Option<Outcom
     let read = expressions(context);
     cycles(context);
     let mut flow = flow?;
-    for tasks in [&mut flow.tasks, &mut flow.errors, &mut flow.finally] {
+    for tasks in [&mut flow.tasks, &mut flow.errors, &mut flow.finally, &mut flow.after] {
         each_task(tasks, &mut |task| task.keep_output = read.any || read.ids.contains(&task.id));
     }
     let refs = context.subflows.iter().map(|subflow| (subflow.target.clone(), subflow.at.clone())).collect();

@@ -14,6 +14,7 @@
 
 mod check;
 mod codes;
+mod defaults;
 mod diagnostic;
 mod differences;
 mod lower;
@@ -50,7 +51,10 @@ pub struct Compiled {
 /// Compiles one flow. `Err` holds every error and warning, sorted by position; there is at least one error.
 pub fn compile(source: &str, catalog: &dyn Catalog, limits: &Limits) -> Result<Compiled, Vec<Diagnostic>> {
     let source = Source::new(source);
-    let (root, mut findings) = yaml::load(&source, limits);
+    let (mut root, mut findings) = yaml::load(&source, limits);
+    if let Some(root) = &mut root {
+        findings.extend(defaults::write_out(root, catalog, limits.yaml_nodes_max));
+    }
     let mut outcome = None;
     let mut dropped = 0;
     if let Some(root) = &root {

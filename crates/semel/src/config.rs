@@ -11,7 +11,7 @@ mod paths;
 pub use paths::StorePath;
 
 use crate::failure::Failure;
-use file::{File, LogFormat, Private, TriggerScope};
+use file::{CorrelationGuard, File, LogFormat, Private, TriggerScope};
 use semel_core::limits::Limits;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -45,6 +45,7 @@ pub struct Config {
     pub outbound_allow: Vec<String>,
     pub secret_key: SecretKey,
     pub trigger_scope_workspace: bool,
+    pub correlation_guard: bool,
     /// Decision rows older than this go.
     pub retention_decisions_ms: i64,
     /// Ended runs older than this go; kept for ever if absent.
@@ -151,6 +152,7 @@ fn settle(file: File) -> Result<Config, Failure> {
         outbound_allow: file.outbound.allow,
         secret_key,
         trigger_scope_workspace: file.trigger.scope == TriggerScope::Workspace,
+        correlation_guard: file.kestra.correlation_guard == CorrelationGuard::Atomic,
         retention_decisions_ms: duration("retention.decisions", decisions)?,
         retention_history_ms: history.map(|text| duration("retention.history", text)).transpose()?,
         scripts: file.scripts.enabled.then_some(scripts_dir),

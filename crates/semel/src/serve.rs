@@ -197,6 +197,7 @@ fn server_config(config: &Config) -> ServerConfig {
         dev: config.dev,
         limits: config.limits.clone(),
         trigger_scope: if config.trigger_scope_workspace { TriggerScope::Workspace } else { TriggerScope::Flow },
+        correlation_guard: config.correlation_guard,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..ServerConfig::default()
     }

@@ -83,6 +83,7 @@ codes! {
     FlowUnknown = "flow_unknown", 404, "There is no such flow";
     FlowAmbiguous = "flow_ambiguous", 409, "Several flows have this id";
     FlowDisabled = "flow_disabled", 409, "The flow is disabled";
+    ChecksFailed = "checks_failed", 422, "The flow's checks do not hold";
     FlowInvalid = "flow_invalid", 422, "The flow has errors";
     InputInvalid = "input_invalid", 422, "The inputs cannot be used";
     ExpressionFailed = "expression_failed", 422, "An expression of the flow did not resolve";

@@ -75,6 +75,7 @@ impl From<AdmitError> for Problem {
             AdmitError::Key(error) => error.into(),
             AdmitError::Inputs(fields) => input_invalid(&text, &fields),
             AdmitError::Disabled => Problem::new(Code::FlowDisabled, text),
+            AdmitError::Checks(_) => Problem::new(Code::ChecksFailed, text),
             AdmitError::Expression { .. } => Problem::new(Code::ExpressionFailed, text)
                 .hint("nothing was stored and no key was spent; correct the request or the flow"),
             AdmitError::TooManyPending => {
@@ -316,6 +317,7 @@ mod tests {
         assert_eq!(inputs.more.errors, vec![json!({"field": "amount", "message": "is missing"})]);
         assert_eq!(status(inputs), (422, "input_invalid"));
         assert_eq!(status(AdmitError::Disabled.into()), (409, "flow_disabled"));
+        assert_eq!(status(AdmitError::Checks(vec!["not today".into()]).into()), (422, "checks_failed"));
         assert_eq!(
             status(AdmitError::Expression { what: "lane", message: "x".into() }.into()),
             (422, "expression_failed")

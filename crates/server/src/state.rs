@@ -33,6 +33,8 @@ pub struct ServerConfig {
     pub dev: bool,
     pub limits: Limits,
     pub trigger_scope: TriggerScope,
+    /// A correlation id that a caller of the Kestra door gives is a key: at most one run of it is open or succeeded.
+    pub correlation_guard: bool,
     pub version: String,
     pub random: RandomFn,
 }
@@ -43,6 +45,7 @@ impl Default for ServerConfig {
             dev: false,
             limits: Limits::default(),
             trigger_scope: TriggerScope::default(),
+            correlation_guard: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             random: os_random,
         }

@@ -370,6 +370,7 @@ pub trait Columns {
     fn millis_opt(&self, at: usize) -> Result<Option<Millis>, Error>;
     fn yes(&self, at: usize) -> Result<bool, Error>;
     fn word<T: DeserializeOwned>(&self, at: usize) -> Result<T, Error>;
+    fn word_opt<T: DeserializeOwned>(&self, at: usize) -> Result<Option<T>, Error>;
     fn json<T: DeserializeOwned>(&self, at: usize) -> Result<T, Error>;
     fn json_opt(&self, at: usize) -> Result<Option<Json>, Error>;
 }
@@ -432,6 +433,10 @@ impl Columns for Row {
     }
     fn word<T: DeserializeOwned>(&self, at: usize) -> Result<T, Error> {
         Ok(codec::parse_word(get(self, at)?)?)
+    }
+    fn word_opt<T: DeserializeOwned>(&self, at: usize) -> Result<Option<T>, Error> {
+        let text: Option<&str> = get(self, at)?;
+        Ok(text.map(codec::parse_word).transpose()?)
     }
     fn json<T: DeserializeOwned>(&self, at: usize) -> Result<T, Error> {
         Ok(codec::parse_json(get(self, at)?)?)

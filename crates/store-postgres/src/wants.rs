@@ -197,6 +197,9 @@ impl Wants {
         if let Some(lane) = &request.lane {
             self.lanes.insert((ws.clone(), lane.hash));
         }
+        if let Some(replay) = &request.terms.replay {
+            self.run((ws.clone(), replay.of), Lock::Update);
+        }
         if let Some(parent) = &request.parent {
             self.run((ws.clone(), parent.run), Lock::Update);
         }
@@ -249,7 +252,8 @@ impl Wants {
                 }
                 OpKind::Toggle { flow, .. } => _ = self.schedules.insert((workspace.clone(), flow.clone())),
                 OpKind::Admit(request) => self.admission(request),
-                OpKind::EnterLane => {
+                OpKind::Kill { run, .. } => self.run((workspace.clone(), *run), Lock::Update),
+                OpKind::EnterLane | OpKind::EnterLaneOrEnd { .. } | OpKind::ForceLane => {
                     self.lanes_of.insert((workspace.clone(), run));
                     self.claims_of.insert((workspace.clone(), run));
                 }

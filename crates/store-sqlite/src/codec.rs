@@ -29,6 +29,7 @@ pub trait Columns {
     fn millis_opt(&self, at: usize) -> Result<Option<Millis>>;
     fn number(&self, at: usize) -> Result<u64>;
     fn word<T: DeserializeOwned>(&self, at: usize) -> Result<T>;
+    fn word_opt<T: DeserializeOwned>(&self, at: usize) -> Result<Option<T>>;
     fn json<T: DeserializeOwned>(&self, at: usize) -> Result<T>;
     fn json_opt(&self, at: usize) -> Result<Option<Json>>;
 }
@@ -62,6 +63,10 @@ impl Columns for Row<'_> {
     fn word<T: DeserializeOwned>(&self, at: usize) -> Result<T> {
         let text = self.get_ref(at)?.as_str().map_err(|e| damaged(e.to_string()))?;
         codec::parse_word(text).map_err(|e| damaged(e.0))
+    }
+    fn word_opt<T: DeserializeOwned>(&self, at: usize) -> Result<Option<T>> {
+        let text = self.get_ref(at)?.as_str_or_null().map_err(|e| damaged(e.to_string()))?;
+        text.map(|text| codec::parse_word(text).map_err(|e| damaged(e.0))).transpose()
     }
     fn json<T: DeserializeOwned>(&self, at: usize) -> Result<T> {
         parse(self.get_ref(at)?.as_str().map_err(|e| damaged(e.to_string()))?)

@@ -507,6 +507,9 @@ mod tests {
         connection.execute_batch(include_str!("../migrations/0001.sql")).unwrap();
         connection.execute_batch(include_str!("../migrations/0002.sql")).unwrap();
         connection.execute_batch(include_str!("../migrations/0005.sql")).unwrap();
+        connection.execute_batch(include_str!("../migrations/0006.sql")).unwrap();
+        connection.execute_batch(include_str!("../migrations/0008.sql")).unwrap();
+        connection.execute_batch(include_str!("../migrations/0009.sql")).unwrap();
         let names = Names::default();
         let cx = Cx::new(&connection, &names);
         let mut tx = SqlTx::read_only(&cx, Millis(0));

@@ -3,7 +3,7 @@
 use semel_core::admission::{Decision, KeySource, Policy, Prior, Reason};
 use semel_core::fingerprint::Fingerprint;
 use semel_core::ir::EffectClass;
-use semel_core::run::{By, EndStatus, Status, StepKey};
+use semel_core::run::{By, Conclusion, EndStatus, Status, StepKey};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -43,6 +43,42 @@ pub struct RunRow {
     pub updated_at: Millis,
     pub warned: bool,
     pub erased: bool,
+    /// What the status does not tell by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conclusion: Option<Conclusion>,
+    /// What few runs have.
+    #[serde(default, skip_serializing_if = "RunMore::is_nothing")]
+    pub more: RunMore,
+}
+
+/// What few runs have. Kept in one column, so that most runs pay nothing for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunMore {
+    /// Not before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_at: Option<Millis>,
+    /// The run whose steps this one does again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay_of: Option<RunId>,
+    /// The first run of that line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original: Option<RunId>,
+    /// A person gave it a slot of its lane that there was not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
+}
+
+impl RunMore {
+    pub fn is_nothing(&self) -> bool {
+        *self == RunMore::default()
+    }
+}
+
+impl RunRow {
+    /// The first of the runs that replay one another.
+    pub fn original(&self) -> RunId {
+        self.more.original.unwrap_or(self.id)
+    }
 }
 
 /// The slot rule a run was admitted under.
@@ -152,6 +188,13 @@ pub enum Inbox {
     DoubtsBelow {
         run: RunId,
         count: u32,
+    },
+    /// A rule ends the run.
+    Stop {
+        by: By,
+        status: EndStatus,
+        code: String,
+        text: String,
     },
     /// A twin asked for the failed run to go on.
     Restart {

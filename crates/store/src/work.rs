@@ -3,7 +3,7 @@
 use crate::rows::*;
 use semel_core::admission::{Busy, Decision, KeySource, Policy, Prior, Reason};
 use semel_core::fingerprint::Fingerprint;
-use semel_core::run::{By, EndStatus, Event, Status, StepKey};
+use semel_core::run::{By, Conclusion, EndStatus, Event, Failure, Status, StepKey};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -38,6 +38,32 @@ pub struct AdmitRequest {
     pub hearing: Option<Hearing>,
     /// Flow triggers are to hear of runs that this admission ends.
     pub announced: bool,
+    pub terms: Terms,
+}
+
+/// How a new run begins, where that is not at once and from the start.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// Not before this instant. Its lane is asked then.
+    pub start_at: Option<Millis>,
+    /// It is made only to be seen: it has ended already.
+    pub ended: Option<(EndStatus, Failure)>,
+    pub replay: Option<Box<ReplayTerms>>,
+}
+
+/// The new run does again what another one did.
+#[derive(Clone, Debug)]
+pub struct ReplayTerms {
+    pub of: RunId,
+    /// The first run of that line.
+    pub original: RunId,
+    /// What was read of that run: it must still be so.
+    pub version: u64,
+    /// Top-level tasks before this one are not done again: their events.
+    pub from: u32,
+    pub events: Vec<Event>,
+    /// All labels of that run, with the one that says it was replayed.
+    pub labels: Vec<(String, String)>,
 }
 
 /// A flow trigger has heard of a change of a run.
@@ -171,6 +197,7 @@ pub struct HeadChange {
     pub open_doubts: u32,
     pub take: u32,
     pub warned: bool,
+    pub conclusion: Option<Conclusion>,
 }
 
 /// What the commit means for the run's claim, lane and parent.
@@ -220,8 +247,19 @@ pub enum OpKind {
     },
     /// Admit a sub-run through the one admission.
     Admit(Box<AdmitRequest>),
-    /// The quiet period is over: take a slot or wait in line.
+    /// The quiet period is over, or the date has come: take a slot or wait in line.
     EnterLane,
+    /// As [`OpKind::EnterLane`], but where there is no slot the run ends so.
+    EnterLaneOrEnd {
+        status: EndStatus,
+    },
+    /// Take a slot even if there is none.
+    ForceLane,
+    /// Ask another run of the workspace to stop. Its own step fails if there is no such run.
+    Kill {
+        run: RunId,
+        by: By,
+    },
 }
 
 #[derive(Clone, Debug, Default)]

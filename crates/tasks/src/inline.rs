@@ -57,6 +57,15 @@ pub enum InlineOutcome {
         /// Labels the run gains; a later value of the same key wins.
         labels: Vec<(String, String)>,
     },
+    /// The run's variables of these names get the values of the task's own `variables`.
+    SetVariables {
+        names: Vec<String>,
+        overwrite: bool,
+    },
+    UnsetVariables {
+        names: Vec<String>,
+        ignore_missing: bool,
+    },
     Failed {
         code: &'static str,
         message: String,

@@ -34,6 +34,10 @@ pub enum KvOp {
         trigger: String,
         enabled: bool,
     },
+    /// Not on a key: another run is asked to stop.
+    Kill {
+        run: String,
+    },
 }
 
 /// Turns the rendered properties of an op task into what the commit must do.

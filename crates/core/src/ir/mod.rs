@@ -8,11 +8,13 @@
 mod condition;
 mod lists;
 mod pause;
+mod rules;
 mod spec;
 mod trigger;
 
 pub use condition::*;
 pub use pause::*;
+pub use rules::*;
 pub use spec::*;
 pub use trigger::*;
 
@@ -47,6 +49,9 @@ pub struct Flow {
     pub errors: Vec<Task>,
     #[serde(default)]
     pub finally: Vec<Task>,
+    /// What comes after the end of a run and changes nothing about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Task>,
     #[serde(default)]
     pub outputs: Vec<OutputDef>,
     #[serde(default)]
@@ -59,6 +64,10 @@ pub struct Flow {
     pub disabled: bool,
     #[serde(default)]
     pub idempotency: Option<IdempotencySpec>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sla: Vec<Sla>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<FlowCheck>,
 }
 
 impl Flow {
@@ -191,6 +200,12 @@ pub struct SubflowSpec {
     /// An explicit event key for the child, instead of the one made from the parent's step.
     #[serde(default)]
     pub key: Option<Template>,
+    /// The sub-run starts at this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_date: Option<Template>,
+    /// A restart of the parent makes another sub-run, instead of going on with the one that failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub new_on_restart: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

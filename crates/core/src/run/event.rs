@@ -1,9 +1,9 @@
 //! What a journal holds, what the machine is told, and what it asks for.
 
+use super::conclusion::Conclusion;
 use super::step::StepKey;
 use crate::ids::{FlowRef, Hash16, RunId};
 use crate::ir::{EffectClass, OnTime};
-use crate::planted;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -70,6 +70,8 @@ pub enum Stage {
     Body,
     Errors,
     Finally,
+    /// What follows the end of the run, and changes nothing about it.
+    After,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +106,10 @@ pub enum TimerWhy {
     Quiet,
     /// Before the flow is tried again.
     FlowRetry,
+    /// The instant before which the run must not start.
+    StartDate,
+    /// The run has taken longer than this SLA of the flow allows (its place in the list).
+    Sla(u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,6 +166,13 @@ pub enum Event {
     /// Another event of the lane was handed to this run.
     Delivered {
         payload: Payload,
+    },
+    /// The run does again what another one did. Its top-level tasks before `from` are finished already: their events
+    /// follow, as that run had them.
+    ReplayOf {
+        run: RunId,
+        original: RunId,
+        from: u32,
     },
     Started {
         at: Millis,
@@ -281,6 +294,19 @@ pub enum Event {
     LabelsSet {
         labels: Payload,
     },
+    /// A person gave an ended run other labels.
+    LabelsReplaced {
+        labels: Payload,
+        by: By,
+    },
+    /// Variables of the run, over those that it had.
+    VariablesSet {
+        variables: Payload,
+    },
+    /// A list of names.
+    VariablesUnset {
+        names: Payload,
+    },
     StepEnded {
         step: StepKey,
         outcome: StepOutcome,
@@ -330,6 +356,20 @@ pub enum Event {
     CancelRequested {
         by: By,
     },
+    /// A rule ends the run with this status once what is in flight has settled.
+    StopRequested {
+        by: By,
+        status: EndStatus,
+        failure: Failure,
+    },
+    /// A rule of the flow was broken (its place in the list).
+    SlaBroken {
+        sla: u32,
+    },
+    /// A person lets a run start that waits for its slot or its date.
+    Forced {
+        by: By,
+    },
     Restarted {
         by: By,
         round: u32,
@@ -342,6 +382,15 @@ pub enum Event {
         at: Millis,
     },
     Finishing,
+    /// How the run ends is known; what its author wants done after that comes before the end is written down.
+    Concluded {
+        status: EndStatus,
+        warned: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outputs: Option<Payload>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
+    },
     Ended {
         status: EndStatus,
         warned: bool,
@@ -349,6 +398,14 @@ pub enum Event {
         outputs: Option<Payload>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
+    },
+    /// A person says that an ended run ended otherwise.
+    StatusChanged {
+        status: EndStatus,
+        warned: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conclusion: Option<Conclusion>,
+        by: By,
     },
 }
 
@@ -375,9 +432,15 @@ impl Event {
             | Event::StepResumed { output, failure, .. } => output.iter_mut().chain(of(failure)).collect(),
             Event::ChildEnded { outputs, .. } => vec![outputs],
             Event::Verdict { result, .. } => result.iter_mut().collect(),
-            Event::LabelsSet { labels } => vec![labels],
-            Event::Ended { outputs, failure, .. } => outputs.iter_mut().chain(of(failure)).collect(),
-            Event::Started { .. }
+            Event::LabelsSet { labels } | Event::LabelsReplaced { labels, .. } => vec![labels],
+            Event::VariablesSet { variables } => vec![variables],
+            Event::VariablesUnset { names } => vec![names],
+            Event::StopRequested { failure, .. } => vec![&mut failure.message],
+            Event::Concluded { outputs, failure, .. } | Event::Ended { outputs, failure, .. } => {
+                outputs.iter_mut().chain(of(failure)).collect()
+            }
+            Event::ReplayOf { .. }
+            | Event::Started { .. }
             | Event::StepStarted { .. }
             | Event::GroupAsks { .. }
             | Event::GroupStage { .. }
@@ -394,55 +457,21 @@ impl Event {
             | Event::Restored { .. }
             | Event::Released { .. }
             | Event::CancelRequested { .. }
+            | Event::SlaBroken { .. }
+            | Event::Forced { .. }
             | Event::Restarted { .. }
             | Event::Replayed { .. }
+            | Event::StatusChanged { .. }
             | Event::Finishing => vec![],
         }
     }
 }
 
-/// Encodes events as (structure, values). The values text is `None` when there are none.
-pub fn encode_events(events: &[Event]) -> (Vec<u8>, Option<Vec<u8>>) {
-    // Serialising these types into memory cannot fail: all map keys are strings.
-    let structure = serde_json::to_vec(events).unwrap_or_default();
-    let mut values: Vec<Option<Arc<Json>>> = Vec::new();
-    for event in events {
-        // Payloads are shared by reference count, so this copy is shallow.
-        for payload in event.clone().payloads_mut() {
-            values.push(payload.value.clone());
-        }
+impl Event {
+    /// False for what is noted of a run that has ended without changing anything about its end.
+    pub fn touches_the_end(&self) -> bool {
+        !matches!(self, Event::Delivered { .. } | Event::LabelsSet { .. } | Event::LabelsReplaced { .. })
     }
-    let text = (!values.is_empty()).then(|| serde_json::to_vec(&values).unwrap_or_default());
-    (structure, text)
-}
-
-/// Why a journal row cannot be read. Both mean the store is damaged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    #[error("journal row does not parse: {0}")]
-    Malformed(String),
-    #[error("a value in the journal does not match its digest")]
-    Digest,
-}
-
-/// Decodes a journal row; `values` is `None` after erasure.
-pub fn decode_events(structure: &[u8], values: Option<&[u8]>) -> Result<Vec<Event>, DecodeError> {
-    let malformed = |e: serde_json::Error| DecodeError::Malformed(e.to_string());
-    let mut events: Vec<Event> = serde_json::from_slice(structure).map_err(malformed)?;
-    let Some(values) = values else { return Ok(events) };
-    let values: Vec<Option<Json>> = serde_json::from_slice(values).map_err(malformed)?;
-    let mut values = values.into_iter();
-    for event in &mut events {
-        for payload in event.payloads_mut() {
-            let Some(value) = values.next().ok_or(DecodeError::Digest)? else { continue };
-            let found = Payload::new(value);
-            if found.digest != payload.digest && !planted!(DamageBelieved) {
-                return Err(DecodeError::Digest);
-            }
-            *payload = found;
-        }
-    }
-    if values.next().is_some() { Err(DecodeError::Digest) } else { Ok(events) }
 }
 
 /// What happened to a run.
@@ -503,6 +532,10 @@ pub enum Input {
     Restart {
         by: By,
     },
+    /// As [`Input::Restart`]; a label says that it was.
+    RestartMarked {
+        by: By,
+    },
     /// `from` is a top-level task id; `None` means from the start.
     Replay {
         by: By,
@@ -513,6 +546,39 @@ pub enum Input {
         verdict: VerdictKind,
         by: By,
         result: Option<Payload>,
+    },
+    /// A rule ends the run: an SLA, a full lane, a task.
+    Stop {
+        by: By,
+        status: EndStatus,
+        failure: Failure,
+    },
+    /// Let a run start that waits for its slot or its date. `queued`: refuse all but one that waits for its slot.
+    ForceRun {
+        by: By,
+        queued: bool,
+    },
+    /// Of a run that has ended.
+    SetLabels {
+        by: By,
+        labels: Payload,
+    },
+    ChangeStatus {
+        by: By,
+        status: EndStatus,
+        warned: bool,
+        conclusion: Option<Conclusion>,
+    },
+    /// Call a failed step something else, and go on from there.
+    MarkStep {
+        step: StepKey,
+        outcome: StepOutcome,
+        by: By,
+    },
+    /// Answer to [`Action::CheckSla`].
+    SlaChecked {
+        sla: u32,
+        holds: bool,
     },
     /// The process that drove this run is gone.
     Recover,
@@ -553,8 +619,18 @@ pub enum Evaluated {
         timeout_ms: i64,
         request: Payload,
     },
+    /// The run's own variables change.
+    Variables(VariableChange),
     Op,
     Child,
+}
+
+#[derive(Clone, Debug)]
+pub enum VariableChange {
+    /// A map.
+    Set(Payload),
+    /// A list of names.
+    Unset(Payload),
 }
 
 /// How an effect ended.
@@ -586,6 +662,10 @@ pub enum Action {
     Op(StepKey),
     /// Ask a child to stop. A repeat finds it stopping.
     CancelChild { run: RunId, by: By },
-    /// The quiet period ended: take a lane slot or wait in line, with this commit.
+    /// The quiet period ended, or the date has come: take a lane slot or wait in line, with this commit.
     EnterLane,
+    /// Take a lane slot even if there is none, with this commit.
+    ForceLane,
+    /// Evaluate an assertion of the flow. A repeat is harmless.
+    CheckSla(u32),
 }

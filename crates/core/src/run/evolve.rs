@@ -1,8 +1,9 @@
 //! Folding the journal: what each event does to the state. No rule is applied here; an event says
 //! what was decided, and this is what it means.
 
+use super::conclusion::{Conclusion, conclusion_of};
 use super::event::{Event, Failure, ListName, Stage, StepOutcome, TimerWhy, VerdictKind};
-use super::state::{Asks, Doubt, GroupState, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt};
+use super::state::{Asks, Concluded, Doubt, GroupState, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt};
 use super::step::{StepKey, step_id};
 use crate::ids::RunId;
 use crate::ir::{EffectClass, OnTime};
@@ -23,7 +24,17 @@ impl RunState {
     pub fn evolve(&mut self, event: &Event) {
         match event {
             Event::Created { logical, .. } => *self = RunState::new(*logical),
-            Event::InputsReplaced { .. } | Event::Delivered { .. } | Event::LabelsSet { .. } => {}
+            Event::InputsReplaced { .. }
+            | Event::Delivered { .. }
+            | Event::LabelsSet { .. }
+            | Event::LabelsReplaced { .. }
+            | Event::VariablesSet { .. }
+            | Event::VariablesUnset { .. }
+            | Event::Forced { .. } => {}
+            Event::ReplayOf { from, .. } => self.seeded = *from,
+            Event::SlaBroken { sla } => {
+                self.slas_broken.insert(*sla);
+            }
             Event::Started { at } => self.open_root(*at),
             Event::StepStarted { step, take, round, at } => self.start_step(step, *take, *round, *at),
             Event::Branched { step, list, concurrent, asks, .. } => {
@@ -53,7 +64,9 @@ impl RunState {
             }
             Event::TimerSet { timer, due, step, why } => self.set_timer(*timer, *due, step, *why),
             Event::TimerCleared { timer } => {
-                self.timers.remove(timer);
+                if self.timers.remove(timer).is_some_and(|cleared| cleared.why == TimerWhy::StartDate) {
+                    self.conclusion = None;
+                }
             }
             Event::TimerFired { timer } => self.fire_timer(*timer),
             Event::Intent { step, attempt, send, class, out_key, safe_until, timeout_ms, .. } => {
@@ -126,15 +139,34 @@ impl RunState {
                 self.cancelling = true;
                 self.paused = false;
             }
+            Event::StopRequested { status, failure, .. } => {
+                self.cancelling = true;
+                self.paused = false;
+                self.stop = Some((*status, failure.clone()));
+            }
             Event::Restarted { round, at, .. } => self.restart(*round, *at),
             Event::Replayed { take, from, at, .. } => self.replay(*take, *from, *at),
             Event::Finishing => self.phase = Phase::Finishing,
-            Event::Ended { status, warned, .. } => {
+            Event::Concluded { status, warned, outputs, failure } => {
+                let (outputs, failure) = (outputs.clone(), failure.clone());
+                self.concluded = Some(Concluded { status: *status, warned: *warned, outputs, failure });
+                self.phase = Phase::Open;
+                self.paused = false;
+                self.cancelling = false;
+            }
+            Event::Ended { status, warned, failure, .. } => {
                 self.phase = Phase::Ended(*status);
                 self.paused = false;
                 self.restored = false;
                 self.warned = *warned;
                 self.timers.clear();
+                self.concluded = None;
+                self.conclusion = conclusion_of(*status, failure.as_ref().map(|failure| failure.code.as_str()));
+            }
+            Event::StatusChanged { status, warned, conclusion, .. } => {
+                self.phase = Phase::Ended(*status);
+                self.warned = *warned;
+                self.conclusion = *conclusion;
             }
         }
     }
@@ -154,8 +186,13 @@ impl RunState {
 
     fn open_root(&mut self, at: Millis) {
         self.phase = Phase::Open;
+        self.conclusion = None;
         self.first_started.get_or_insert(at);
-        self.steps.insert(StepKey::root(), root_step(self.take));
+        let mut root = root_step(self.take);
+        if let Work::Group(group) = &mut root.work {
+            group.next = self.seeded;
+        }
+        self.steps.insert(StepKey::root(), root);
     }
 
     fn start_step(&mut self, key: &StepKey, take: u32, round: u32, at: Millis) {
@@ -177,8 +214,10 @@ impl RunState {
     fn set_timer(&mut self, timer: u64, due: Millis, step: &StepKey, why: TimerWhy) {
         self.timers.insert(timer, Timer { due, step: step.clone(), why });
         self.next_timer = self.next_timer.max(timer + 1);
-        if why == TimerWhy::FlowRetry {
-            self.phase = Phase::RetryLater;
+        match why {
+            TimerWhy::FlowRetry => self.phase = Phase::RetryLater,
+            TimerWhy::StartDate => self.conclusion = Some(Conclusion::Scheduled),
+            _ => {}
         }
         let Some(found) = self.steps.get_mut(step) else { return };
         match why {
@@ -202,7 +241,7 @@ impl RunState {
                     *slot = Some(timer);
                 }
             }
-            TimerWhy::Quiet | TimerWhy::FlowRetry => {}
+            TimerWhy::Quiet | TimerWhy::FlowRetry | TimerWhy::StartDate | TimerWhy::Sla(_) => {}
         }
     }
 
@@ -231,6 +270,9 @@ impl RunState {
 
     fn fire_timer(&mut self, timer: u64) {
         let Some(fired) = self.timers.remove(&timer) else { return };
+        if fired.why == TimerWhy::StartDate {
+            self.conclusion = None;
+        }
         let Some(step) = self.steps.get_mut(&fired.step) else { return };
         match &mut step.work {
             // An inline attempt is evaluated anew; a request is sent again as it was.
@@ -371,7 +413,9 @@ impl RunState {
         self.round = round;
         self.flow_attempt += 1;
         self.cancelling = false;
-        self.timers.clear();
+        self.forget_the_end();
+        // A try of the flow under its own `retry:` goes on under the same limits of time.
+        self.timers.retain(|_, timer| matches!(timer.why, TimerWhy::Sla(_)));
         // A step that a person called failed stays so until it is sent again at a person's wish:
         // no later retry of the flow may take it for an ordinary failure.
         self.doubts.retain(|_, doubt| matches!(doubt.verdict, None | Some(VerdictKind::Fail)));
@@ -419,6 +463,13 @@ impl RunState {
         }
     }
 
+    fn forget_the_end(&mut self) {
+        self.stop = None;
+        self.concluded = None;
+        self.conclusion = None;
+        self.slas_broken.clear();
+    }
+
     /// Steps of `errors:` and `finally:` that a replaced run left open.
     fn forget_handlers(&mut self) {
         let mut gone = Vec::new();
@@ -442,6 +493,7 @@ impl RunState {
         self.cancelling = false;
         self.paused = false;
         self.warned = false;
+        self.forget_the_end();
         self.timers.clear();
         self.doubts.clear();
         self.steps.clear();

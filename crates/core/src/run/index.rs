@@ -28,13 +28,16 @@ pub struct FlowIndex {
 
 impl FlowIndex {
     pub fn new(mut flow: Flow) -> FlowIndex {
-        for list in [&mut flow.tasks, &mut flow.errors, &mut flow.finally] {
+        for list in [&mut flow.tasks, &mut flow.errors, &mut flow.finally, &mut flow.after] {
             drop_disabled(list);
         }
         let mut places = BTreeMap::new();
-        for (stage, list) in
-            [(Stage::Body, &flow.tasks), (Stage::Errors, &flow.errors), (Stage::Finally, &flow.finally)]
-        {
+        for (stage, list) in [
+            (Stage::Body, &flow.tasks),
+            (Stage::Errors, &flow.errors),
+            (Stage::Finally, &flow.finally),
+            (Stage::After, &flow.after),
+        ] {
             collect(list, stage, &mut Vec::new(), &mut places);
         }
         FlowIndex { flow, places }
@@ -58,6 +61,7 @@ impl FlowIndex {
             Stage::Body => &self.flow.tasks,
             Stage::Errors => &self.flow.errors,
             Stage::Finally => &self.flow.finally,
+            Stage::After => &self.flow.after,
         }
     }
 
@@ -73,7 +77,7 @@ impl FlowIndex {
         }
         let wanted = match stage {
             Stage::Body => ChildList::Named(list.clone()),
-            Stage::Errors | Stage::Finally => ChildList::Stage(stage),
+            Stage::Errors | Stage::Finally | Stage::After => ChildList::Stage(stage),
         };
         child_list(&task.kind, &wanted)
     }
@@ -97,7 +101,7 @@ fn child_list<'a>(kind: &'a TaskKind, list: &ChildList) -> &'a [Task] {
         ChildList::Stage(stage) => match (kind.handlers(), stage) {
             (Some((errors, _)), Stage::Errors) => errors,
             (Some((_, finally)), Stage::Finally) => finally,
-            (Some(_), Stage::Body) | (None, _) => NONE,
+            (Some(_), Stage::Body | Stage::After) | (None, _) => NONE,
         },
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! | status | and | state |
 //! |---|---|---|
-//! | queued | | QUEUED |
+//! | queued | waits for its date | CREATED |
+//! | queued | waits for its slot | QUEUED |
 //! | running, waiting | | RUNNING |
 //! | paused | | PAUSED |
 //! | held | not ended | PAUSED |
@@ -10,11 +11,15 @@
 //! | completed | no warning | SUCCESS |
 //! | completed | a warning | WARNING |
 //! | failed | | FAILED |
-//! | cancelled | | KILLED |
+//! | failed | a new run took its place | RETRIED |
+//! | cancelled | by a person | KILLED |
+//! | cancelled | by a rule | CANCELLED |
+//! | ended in any way | a person called it skipped | SKIPPED |
 //!
 //! A run that is being cancelled is KILLING, and one whose flow waits to be tried again RETRYING, as long as its
 //! journal says so; lists, which know heads only, show both as RUNNING.
 
+use super::conclusion::Conclusion;
 use super::state::Status;
 use serde::{Deserialize, Serialize};
 
@@ -117,11 +122,14 @@ pub struct StateOf {
     pub warned: bool,
     /// It has an end, if perhaps one with a doubt.
     pub ended: bool,
+    pub conclusion: Option<Conclusion>,
 }
 
 impl StateOf {
     pub fn kestra(self) -> KestraState {
         match self.status {
+            status if status.is_ended() && self.conclusion == Some(Conclusion::Skipped) => KestraState::Skipped,
+            Status::Queued if self.conclusion == Some(Conclusion::Scheduled) => KestraState::Created,
             Status::Queued => KestraState::Queued,
             Status::Running | Status::Waiting => KestraState::Running,
             Status::Paused => KestraState::Paused,
@@ -129,20 +137,37 @@ impl StateOf {
             Status::Held => KestraState::Paused,
             Status::Completed if self.warned => KestraState::Warning,
             Status::Completed => KestraState::Success,
+            Status::Failed if self.conclusion == Some(Conclusion::Retried) => KestraState::Retried,
             Status::Failed => KestraState::Failed,
+            Status::Cancelled if self.conclusion == Some(Conclusion::ByRule) => KestraState::Cancelled,
             Status::Cancelled => KestraState::Killed,
         }
     }
 
     /// Every head there can be; what a store searches for a state is chosen from these.
     pub fn all() -> impl Iterator<Item = StateOf> {
-        Status::ALL.into_iter().flat_map(|status| {
+        let heads = Status::ALL.into_iter().flat_map(|status| {
+            std::iter::once(None).chain(conclusions(status).iter().copied().map(Some)).map(move |known| (status, known))
+        });
+        heads.flat_map(|(status, conclusion)| {
             [(false, false), (false, true), (true, false), (true, true)].map(|(warned, ended)| StateOf {
                 status,
                 warned,
                 ended,
+                conclusion,
             })
         })
+    }
+}
+
+/// What a run of this status may have concluded.
+fn conclusions(status: Status) -> &'static [Conclusion] {
+    match status {
+        Status::Queued => &[Conclusion::Scheduled],
+        Status::Completed => &[Conclusion::Skipped],
+        Status::Failed => &[Conclusion::Retried, Conclusion::Skipped],
+        Status::Cancelled => &[Conclusion::ByRule, Conclusion::Skipped],
+        Status::Running | Status::Waiting | Status::Paused | Status::Held => &[],
     }
 }
 
@@ -152,7 +177,7 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table() {
-        let state = |status, warned, ended| StateOf { status, warned, ended }.kestra().word();
+        let state = |status, warned, ended| StateOf { status, warned, ended, conclusion: None }.kestra().word();
         for (status, warned, ended, expected) in [
             (Status::Queued, false, false, "QUEUED"),
             (Status::Running, true, false, "RUNNING"),
@@ -166,6 +191,20 @@ mod tests {
             (Status::Cancelled, false, true, "KILLED"),
         ] {
             assert_eq!(state(status, warned, ended), expected);
+        }
+    }
+
+    #[test]
+    fn a_conclusion_tells_what_the_status_does_not() {
+        for (status, conclusion, expected) in [
+            (Status::Queued, Conclusion::Scheduled, "CREATED"),
+            (Status::Cancelled, Conclusion::ByRule, "CANCELLED"),
+            (Status::Failed, Conclusion::Retried, "RETRIED"),
+            (Status::Completed, Conclusion::Skipped, "SKIPPED"),
+            (Status::Running, Conclusion::Skipped, "RUNNING"),
+        ] {
+            let head = StateOf { status, warned: false, ended: true, conclusion: Some(conclusion) };
+            assert_eq!(head.kestra().word(), expected);
         }
     }
 

@@ -20,6 +20,13 @@
 //! | Finishing | OutputsEvaluated | Ended |
 //! | Ended(failed or cancelled), no doubt | Restart | Open, finished steps kept |
 //! | Ended, no doubt | Replay | Open from that step on, take + 1 |
+//! | Waiting | ForceRun | Waiting: a slot is taken even if there is none |
+//! | Open, the end is decided and the flow has tasks for after it | the same inputs | Open until they are done, then Ended as decided |
+//! | Waiting, RetryLater, Finishing | Stop (by a rule) | Ended as the rule says |
+//! | Open | Stop, TimerFired or SlaChecked (an SLA is broken) | as after Cancel, then Ended as the rule says |
+//! | Ended | SetLabels | Ended |
+//! | Ended, no doubt | ChangeStatus | Ended otherwise |
+//! | Ended(failed or cancelled), no doubt | MarkStep | Open, the step being what it was called |
 //! | any, with `restored` | Release | as before the restore, and then as after Recover |
 //! | any, with `restored` | Cancel | released, then cancelled; what was in flight is settled by its class |
 //! | any, with `restored` | whatever else | nothing happens, or it is refused |
@@ -29,6 +36,8 @@
 //! numbers (`each[3]/charge`); its id is a digest of logical run, take and key, the same on every
 //! attempt, restart and node.
 
+mod codec;
+mod conclusion;
 mod decide;
 mod event;
 mod evolve;
@@ -40,6 +49,8 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+pub use codec::*;
+pub use conclusion::*;
 pub use decide::*;
 pub use event::*;
 pub use index::*;

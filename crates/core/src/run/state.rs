@@ -1,6 +1,7 @@
 //! The folded state of a run: bounded by what is open, never by what is finished.
 
-use super::event::{EndStatus, Failure, ListName, Stage, TimerWhy, VerdictKind};
+use super::conclusion::Conclusion;
+use super::event::{EndStatus, Failure, ListName, Payload, Stage, TimerWhy, VerdictKind};
 use super::step::{StepKey, step_id};
 use crate::ids::{Hash16, RunId};
 use crate::ir::{EffectClass, OnTime};
@@ -37,6 +38,33 @@ pub struct RunState {
     /// Tries of the whole flow under its own `retry:`.
     pub flow_attempt: u32,
     pub first_started: Option<Millis>,
+    /// Top-level tasks that another run has done for this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub seeded: u32,
+    /// How a rule wants the run to end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<(EndStatus, Failure)>,
+    /// How the run will end when what comes after it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concluded: Option<Concluded>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conclusion: Option<Conclusion>,
+    /// SLAs that were broken: each is so once.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub slas_broken: BTreeSet<u32>,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// An end that is decided and not written down yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Concluded {
+    pub status: EndStatus,
+    pub warned: bool,
+    pub outputs: Option<Payload>,
+    pub failure: Option<Failure>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -280,6 +308,11 @@ impl RunState {
             steps_started: 0,
             flow_attempt: 1,
             first_started: None,
+            seeded: 0,
+            stop: None,
+            concluded: None,
+            conclusion: None,
+            slas_broken: BTreeSet::new(),
         }
     }
 

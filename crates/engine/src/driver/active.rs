@@ -7,8 +7,10 @@ use crate::hearing::state_word;
 use crate::masking::Mask;
 use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
+use semel_core::admission::Busy;
 use semel_core::run::{
-    Action, By, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work, decode_events,
+    Action, By, EndStatus, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work,
+    decode_events,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
@@ -59,7 +61,7 @@ pub struct Pending {
     pub logs: Vec<LogRow>,
     pub performs: Vec<(StepKey, u32)>,
     pub ops: Vec<StepKey>,
-    pub enter_lane: bool,
+    pub enter_lane: Option<OpKind>,
     pub cancels: Vec<(RunId, By)>,
     pub inbox_consumed: Vec<u64>,
     pub answers: Vec<(Hash16, Option<String>)>,
@@ -91,6 +93,8 @@ pub struct Active {
     pub root: RunId,
     pub depth: u32,
     pub correlation_id: String,
+    /// The first of the runs that replay one another.
+    pub original: RunId,
     pub created_at: Millis,
     pub status_on_load: Status,
     /// What the head says of `is_active`, as it was read or written last.
@@ -153,6 +157,7 @@ impl Active {
     ) -> Active {
         Active {
             run: row.id,
+            original: row.original(),
             workspace: row.workspace,
             flow,
             epoch: row.epoch,
@@ -266,6 +271,15 @@ impl Active {
         }
     }
 
+    /// How the run asks for its slot: what Kestra's CANCEL and FAIL say holds also for one that comes late.
+    pub fn entry(&self) -> OpKind {
+        match self.flow.index.flow.lane.as_ref().map(|lane| lane.busy) {
+            Some(Busy::Cancel) => OpKind::EnterLaneOrEnd { status: EndStatus::Cancelled },
+            Some(Busy::Fail) => OpKind::EnterLaneOrEnd { status: EndStatus::Failed },
+            _ => OpKind::EnterLane,
+        }
+    }
+
     /// Folds an event that a transaction appended.
     pub fn fold(&mut self, event: &Event, now: Millis) {
         self.state.evolve(event);
@@ -278,7 +292,7 @@ impl Active {
             self.pending.effects.insert(row.step_id, row);
         }
         match event {
-            Event::LabelsSet { .. } => self.pending.labels_changed = true,
+            Event::LabelsSet { .. } | Event::LabelsReplaced { .. } => self.pending.labels_changed = true,
             Event::TimerFired { timer } | Event::TimerCleared { timer } => {
                 self.timers_queued.remove(timer);
             }
@@ -356,18 +370,35 @@ impl Active {
     }
 }
 
-/// Remembers the text of a failure by its digest: a snapshot keeps structure only.
+/// Remembers a text that the state needs by its digest: a snapshot keeps structure only.
 fn note_failure(event: &Event, failures: &mut BTreeMap<Hash16, Payload>) {
-    if let Event::StepEnded { failure: Some(failure), .. }
-    | Event::OpDone { failure: Some(failure), .. }
-    | Event::StepResumed { failure: Some(failure), .. } = event
-    {
-        failures.insert(failure.message.digest, failure.message.clone());
+    match event {
+        Event::StepEnded { failure: Some(failure), .. }
+        | Event::OpDone { failure: Some(failure), .. }
+        | Event::StepResumed { failure: Some(failure), .. }
+        | Event::StopRequested { failure, .. } => {
+            failures.insert(failure.message.digest, failure.message.clone());
+        }
+        Event::Concluded { outputs, failure, .. } => {
+            let texts = failure.as_ref().map(|failure| &failure.message).into_iter().chain(outputs);
+            failures.extend(texts.map(|payload| (payload.digest, payload.clone())));
+        }
+        _ => {}
     }
 }
 
 /// Gives a state read from a snapshot its failure texts back.
 fn refill(state: &mut RunState, failures: &BTreeMap<Hash16, Payload>) {
+    let stop = state.stop.as_mut().map(|(_, failure)| &mut failure.message);
+    let (outputs, failure) = match &mut state.concluded {
+        Some(end) => (end.outputs.as_mut(), end.failure.as_mut().map(|failure| &mut failure.message)),
+        None => (None, None),
+    };
+    for slot in [stop, outputs, failure].into_iter().flatten() {
+        if let Some(text) = failures.get(&slot.digest) {
+            *slot = text.clone();
+        }
+    }
     for step in state.steps.values_mut() {
         let slot = match &mut step.work {
             Work::Group(group) => group.failure.as_mut().map(|(_, failure)| failure),

@@ -4,7 +4,7 @@ use super::active::{Active, Pending};
 use semel_core::Millis;
 use semel_core::run::{Event, Phase, StepKey, encode_events};
 use semel_expr::Value;
-use semel_store::{CommitOp, HeadChange, OpKind, RunCommit, Settle};
+use semel_store::{CommitOp, HeadChange, RunCommit, Settle};
 use serde_json::{Value as Json, json};
 
 /// Events between two snapshots of a run.
@@ -16,7 +16,7 @@ impl Active {
         let pending = &self.pending;
         let nothing = pending.events.is_empty()
             && pending.ops.is_empty()
-            && !pending.enter_lane
+            && pending.enter_lane.is_none()
             && pending.inbox_consumed.is_empty()
             && pending.cancels.is_empty()
             && pending.logs.is_empty()
@@ -59,6 +59,7 @@ impl Active {
                 open_doubts: self.state.open_doubts(),
                 take: self.state.take,
                 warned: self.state.warned,
+                conclusion: self.state.conclusion,
             },
             timers_set,
             timers_cleared,
@@ -88,8 +89,8 @@ impl Active {
                 ops.push(CommitOp { step: step.clone(), kind });
             }
         }
-        if pending.enter_lane {
-            ops.push(CommitOp { step: StepKey::root(), kind: OpKind::EnterLane });
+        if let Some(kind) = &pending.enter_lane {
+            ops.push(CommitOp { step: StepKey::root(), kind: kind.clone() });
         }
         ops
     }
@@ -107,10 +108,7 @@ impl Active {
 
     fn settle(&self, pending: &Pending) -> Settle {
         match self.state.phase {
-            // What is handed to a run that has ended changes nothing about its end.
-            Phase::Ended(status) if pending.events.iter().any(|e| !matches!(e, Event::Delivered { .. })) => {
-                Settle::Ended { status }
-            }
+            Phase::Ended(status) if pending.events.iter().any(Event::touches_the_end) => Settle::Ended { status },
             Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater | Phase::Ended(_) => {
                 match (pending.reopened, pending.by_twin) {
                     (true, true) => Settle::ReopenedByTwin,

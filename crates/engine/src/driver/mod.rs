@@ -15,6 +15,7 @@
 
 mod active;
 mod commit;
+mod control;
 pub(crate) mod outcome;
 mod settle;
 
@@ -25,13 +26,14 @@ use crate::flows::Flows;
 use crate::hearing::state_word;
 use crate::scope::{ExprScope, RunScope, Services};
 use active::{Active, InTheAir, Loaded, Origin, Queued};
+use control::control_input;
 use outcome::{masked, translate};
 use semel_core::limits::Limits;
 use semel_core::planted;
-use semel_core::run::{Action, By, EndStatus, Event, Input, Payload, StepKey, VerdictKind, decide};
+use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, Payload, StepKey, decide};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
-use semel_store::{Done, Inbox, RunCommit, RunRow, Settle, StoreError};
+use semel_store::{Done, Inbox, OpKind, RunCommit, RunRow, Settle, StoreError};
 use semel_tasks::{Outcome, Request};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -561,7 +563,14 @@ impl Driver {
                 active.pending.ops.push(step);
             }
             Action::CancelChild { run, by } => active.pending.cancels.push((run, by)),
-            Action::EnterLane => active.pending.enter_lane = true,
+            Action::EnterLane => active.pending.enter_lane = Some(active.entry()),
+            Action::ForceLane => active.pending.enter_lane = Some(OpKind::ForceLane),
+            Action::CheckSla(_) if self.stopping => {}
+            Action::CheckSla(sla) => {
+                let holds = away::noticed(|| self.evaluator(active, None, now).assertion(sla));
+                let Ok(holds) = holds else { return self.act_later(active, Action::CheckSla(sla)) };
+                active.queue.push_front(Queued::new(Input::SlaChecked { sla, holds }));
+            }
         }
     }
 
@@ -590,6 +599,7 @@ impl Driver {
     fn evaluator<'a>(&'a self, active: &'a Active, step: Option<&'a StepKey>, now: Millis) -> Evaluator<'a> {
         let run = RunScope {
             id: active.run,
+            original: active.original,
             correlation_id: &active.correlation_id,
             created_at: active.created_at,
             state: &active.state,
@@ -663,6 +673,7 @@ impl Active {
                 Input::ChildEnded { run, status, outputs: child_outputs(run, status, &outputs), doubts }
             }
             Inbox::DoubtsBelow { run, count } => Input::DoubtsBelow { run, count },
+            Inbox::Stop { by, status, code, text } => Input::Stop { by, status, failure: Failure::new(code, text) },
             Inbox::Restart { by } => Input::Restart { by },
             Inbox::Asked { ticket, control, by } => return self.asked(seq, ticket, control, by),
         };
@@ -682,51 +693,6 @@ impl Active {
         self.pending.inbox_consumed.push(seq);
         self.pending.answers.push((ticket, refused));
     }
-}
-
-/// Turns a person's wish into an input; a verdict finds its step by id, path, or being the only one.
-fn control_input(active: &Active, control: Control, by: By) -> Result<Input, String> {
-    let state = &active.state;
-    if active.erased && matches!(control, Control::Restart | Control::Replay { .. }) {
-        return Err("the run was erased: the values it would need are gone; start a new one".to_owned());
-    }
-    Ok(match control {
-        Control::Cancel => Input::Cancel { by },
-        Control::Pause => Input::Pause { by },
-        Control::Resume => Input::Resume { by },
-        Control::ResumeStep { step, inputs } => {
-            let mut open = state.paused_steps().into_iter();
-            let found = open.find(|key| key.0 == step || state.step_id(key).hex() == step);
-            let step = found.ok_or_else(|| format!("the run does not stand still at step `{step}`"))?;
-            Input::ResumeStep { step, by, inputs: inputs.map(Payload::new) }
-        }
-        Control::Release => Input::Release { by },
-        Control::Restart => Input::Restart { by },
-        Control::Replay { from } => Input::Replay { by, from },
-        Control::Verdict { step, verdict, result } => {
-            let open: Vec<&StepKey> =
-                state.doubts.iter().filter(|(_, d)| d.verdict.is_none()).map(|(k, _)| k).collect();
-            let found = match step {
-                None if open.len() == 1 => open[0].clone(),
-                None if open.is_empty() => return Err("no effect of this run is in doubt".to_owned()),
-                None => {
-                    let names: Vec<&str> = open.iter().map(|k| k.0.as_str()).collect();
-                    return Err(format!("several effects are in doubt; name one of the steps {}", names.join(", ")));
-                }
-                Some(name) => open
-                    .iter()
-                    .find(|key| key.0 == name || state.doubts[**key].step_id.hex() == name)
-                    .map(|key| (*key).clone())
-                    .ok_or_else(|| format!("no doubt is open at step `{name}`"))?,
-            };
-            let result = match (verdict, result) {
-                (VerdictKind::Done, Some(result)) => Some(Payload::new(Value::from_json(&result).to_stored())),
-                (VerdictKind::Done, None) => Some(Payload::new(json!({}))),
-                (VerdictKind::Repeat | VerdictKind::RepeatNewKey | VerdictKind::Fail, _) => None,
-            };
-            Input::Verdict { step: found, verdict, by, result }
-        }
-    })
 }
 
 /// The output a parent sees of a sub-run.

@@ -7,7 +7,7 @@ use crate::away;
 use crate::masking::Mask;
 use semel_core::files;
 use semel_core::planted;
-use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work};
+use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work, finishing_action};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
 use semel_store::{AdmitResult, CommitResult, Done, Refusal, RunCommit, Settle, StoreError};
@@ -118,7 +118,8 @@ impl Driver {
             }
         }
         if active.state.phase == Phase::Finishing {
-            self.act(active, Action::EvaluateOutputs, now);
+            let next = finishing_action(&active.flow.index, &active.state);
+            self.act(active, next, now);
         }
     }
 

@@ -89,6 +89,7 @@ impl House {
             labels: vec![],
             correlation_id: None,
             run: None,
+            start_at: None,
         }
     }
 

@@ -159,6 +159,7 @@ impl World {
             labels: vec![],
             correlation_id: None,
             run: None,
+            start_at: None,
         }
     }
 
@@ -204,6 +205,10 @@ impl World {
         let happened = Happened::Control { workspace: self.workspace.clone(), run, control, by, ticket: self.tickets };
         self.queue.push_front(happened);
         self.tickets
+    }
+
+    pub fn happen(&mut self, happened: Happened) {
+        self.queue.push_back(happened);
     }
 
     /// A timer row was read as due, and is handed over now.
@@ -326,7 +331,7 @@ impl World {
     }
 
     /// The store obeys its rules after every write, whatever dies next.
-    fn checked(&self) {
+    pub fn checked(&self) {
         let report = semel_store::check::check(&*self.store, &Default::default()).unwrap();
         assert!(report.is_clean(), "{:#?}", report.violations);
     }

@@ -36,16 +36,16 @@ const NAMES: Names = Names {
             "disabled",
             "idempotency",
             "lane",
+            "afterExecution",
+            "pluginDefaults",
+            "taskDefaults",
+            "sla",
+            "checks",
         ],
         // Written by exports of other servers; they say nothing about what the flow does.
         &["revision", "tenantId", "deleted"],
     ],
     not_built: &[
-        "afterExecution",
-        "pluginDefaults",
-        "taskDefaults",
-        "sla",
-        "checks",
         "workerGroup",
         "listeners",
         "conditions",
@@ -67,11 +67,13 @@ pub(crate) fn flow<'a>(context: &mut Context<'a>, root: &'a Node) -> Option<Flow
         context.check_id(node, text, NAMESPACE)
     });
     context.own = FlowRef::new(namespace.clone().unwrap_or_default(), id.clone().unwrap_or_default());
+    context.plugin_defaults(&fields);
     // Inputs come first because everything else may name them.
     let inputs = fields.get("inputs").map(|node| context.input_defs(node)).unwrap_or_default();
     let tasks = top_tasks(context, &fields);
     let errors = handler(context, &fields, "errors");
     let finally = handler(context, &fields, "finally");
+    let after = handler(context, &fields, "afterExecution");
     let flow = Flow {
         ir_version: IR_VERSION,
         id: id.unwrap_or_default(),
@@ -83,12 +85,15 @@ pub(crate) fn flow<'a>(context: &mut Context<'a>, root: &'a Node) -> Option<Flow
         tasks,
         errors,
         finally,
+        after,
         outputs: fields.get("outputs").map(|node| context.output_defs(node)).unwrap_or_default(),
         triggers: fields.get("triggers").map(|node| context.triggers(node)).unwrap_or_default(),
         lane: context.lane_of(&fields),
         retry: fields.get("retry").and_then(|node| context.retry(node, Level::Flow)),
         disabled: context.flag(&fields, "disabled", false),
         idempotency: fields.get("idempotency").and_then(|node| context.idempotency(node)),
+        sla: context.slas(&fields),
+        checks: context.checks(&fields),
     };
     Some(flow)
 }

@@ -5,6 +5,7 @@
 
 mod conditions;
 pub(crate) mod cron;
+mod defaults;
 mod effect;
 mod fields;
 pub(crate) mod flow;
@@ -17,11 +18,14 @@ mod leaf;
 mod pause;
 mod preconditions;
 mod retry;
+mod rules;
 mod structural;
 mod subflow;
 mod tasks;
 mod triggers;
 mod values;
+
+pub(crate) use structural::Shape;
 
 use crate::codes;
 use crate::diagnostic::{Finding, Severity};

@@ -20,18 +20,11 @@ pub(crate) const FIELDS: &[&str] = &[
     "wait",
     "transmitFailed",
     "idempotencyKey",
-];
-pub(crate) const NOT_BUILT: &[&str] = &[
     "scheduleDate",
     "restartBehavior",
-    "outputs",
-    "workerGroup",
-    "logToFile",
-    "taskCache",
-    "version",
-    "assets",
-    "conditions",
 ];
+pub(crate) const NOT_BUILT: &[&str] =
+    &["outputs", "workerGroup", "logToFile", "taskCache", "version", "assets", "conditions"];
 
 impl<'a> Context<'a> {
     pub fn subflow(&mut self, fields: &Fields<'a>) -> Option<SubflowSpec> {
@@ -49,6 +42,9 @@ impl<'a> Context<'a> {
         let inherit_labels = self.flag(fields, "inheritLabels", false);
         let wait = self.flag(fields, "wait", true);
         let transmit_failed = self.flag(fields, "transmitFailed", true);
+        let schedule_date = fields.get("scheduleDate").and_then(|node| self.template(node, "scheduleDate"));
+        let restart = fields.get("restartBehavior");
+        let restart = restart.and_then(|node| self.word(node, "restartBehavior", &["RETRY_FAILED", "NEW_EXECUTION"]));
         let (namespace, flow_id) = (namespace?, flow_id?);
         self.remember_target(&namespace, &flow_id, flow_node?);
         Some(SubflowSpec {
@@ -61,6 +57,8 @@ impl<'a> Context<'a> {
             wait,
             transmit_failed,
             key,
+            schedule_date,
+            new_on_restart: restart == Some("NEW_EXECUTION"),
         })
     }
 

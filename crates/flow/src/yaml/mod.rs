@@ -105,7 +105,7 @@ impl Node {
         }
     }
 
-    fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         1 + self.children().map(Node::count).sum::<usize>()
     }
 

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod catalog;
+mod defaults;
 mod full_flow;
 mod limits;
 mod mistakes;

@@ -33,19 +33,19 @@ fn typo_in_a_task_field() {
 
 #[test]
 fn a_field_that_is_not_built() {
-    assert_snapshot!(shown(&with("pluginDefaults: []\nsla: []\n")), @r#"
-    error[not_built]: `pluginDefaults` is known in Kestra, and this build does not have it
+    assert_snapshot!(shown(&with("workerGroup: {}\nlisteners: []\n")), @r#"
+    error[not_built]: `workerGroup` is known in Kestra, and this build does not have it
      --> flow.yaml:7:1
       |
-    7 | pluginDefaults: []
+    7 | workerGroup: {}
       | ^^^^^^^^^^^^^^
       |
       = help: remove it, or leave this flow on Kestra until it is built
 
-    error[not_built]: `sla` is known in Kestra, and this build does not have it
+    error[not_built]: `listeners` is known in Kestra, and this build does not have it
      --> flow.yaml:8:1
       |
-    8 | sla: []
+    8 | listeners: []
       | ^^^
       |
       = help: remove it, or leave this flow on Kestra until it is built

@@ -212,6 +212,7 @@ impl Model {
             tick: None,
             hearing: None,
             announced: false,
+            terms: Default::default(),
             workspace,
         }
     }
@@ -232,6 +233,7 @@ impl Model {
                 open_doubts: 0,
                 take: self.run.take,
                 warned: self.run.warned,
+                conclusion: None,
             },
             timers_set: vec![],
             timers_cleared: vec![],

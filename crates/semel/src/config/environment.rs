@@ -40,6 +40,9 @@ pub fn apply(file: &mut File, variable: impl Fn(&str) -> Option<String>) -> Resu
     if let Some(value) = get("SEMEL_TRIGGER_SCOPE") {
         file.trigger.scope = word("SEMEL_TRIGGER_SCOPE", &value, "flow or workspace")?;
     }
+    if let Some(value) = get("SEMEL_KESTRA_CORRELATION_GUARD") {
+        file.kestra.correlation_guard = word("SEMEL_KESTRA_CORRELATION_GUARD", &value, "off or atomic")?;
+    }
     limits(&mut file.limits, get)
 }
 

@@ -17,6 +17,7 @@ pub struct File {
     pub outbound: Outbound,
     pub secrets: Secrets,
     pub trigger: Trigger,
+    pub kestra: Kestra,
     pub retention: Retention,
     pub scripts: Scripts,
 }
@@ -70,6 +71,20 @@ pub enum TriggerScope {
     #[default]
     Flow,
     Workspace,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Kestra {
+    pub correlation_guard: CorrelationGuard,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CorrelationGuard {
+    #[default]
+    Off,
+    Atomic,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

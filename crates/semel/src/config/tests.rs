@@ -22,6 +22,7 @@ fn nothing_given_means_the_documented_defaults() {
     assert_eq!(config.limits, Limits::default());
     assert_eq!(config.retention_decisions_ms, 90 * 86_400_000);
     assert!(!config.dev && config.outbound_private_allowed && !config.trigger_scope_workspace);
+    assert!(!config.correlation_guard);
 }
 
 #[test]
@@ -39,10 +40,12 @@ fn flags_win_over_variables_and_variables_over_the_file() {
 fn every_section_is_read() {
     let text = "dev = true\n[limits]\nbody_bytes_max = 10\n[outbound]\nprivate = 'deny'\nallow = ['10.0.0.0/8']\n\
                 [secrets]\nkey_command = 'vault read key'\n[trigger]\nscope = 'workspace'\n\
+                [kestra]\ncorrelation_guard = 'atomic'\n\
                 [retention]\ndecisions = 'P7D'\nhistory = 'P30D'\n[log]\nformat = 'json'\n";
     let config = load(text, &[("SEMEL_LIMITS_HTTP_CALLS_MAX", "99")], Flags::default()).unwrap();
     assert_eq!((config.limits.body_bytes_max, config.limits.http_calls_max), (10, 99));
     assert!(config.dev && config.log_json && config.trigger_scope_workspace && !config.outbound_private_allowed);
+    assert!(config.correlation_guard);
     assert_eq!(config.outbound_allow, ["10.0.0.0/8"]);
     assert_eq!(config.secret_key, SecretKey::Command("vault read key".into()));
     assert_eq!(config.retention_history_ms, Some(30 * 86_400_000));

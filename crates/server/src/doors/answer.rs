@@ -247,6 +247,8 @@ mod tests {
             updated_at: Millis(0),
             warned: false,
             erased: false,
+            conclusion: None,
+            more: Default::default(),
         }
     }
 

@@ -45,6 +45,7 @@ pub async fn post(mut call: Call) -> Answer {
         labels: Vec::new(),
         correlation_id: None,
         run: None,
+        start_at: None,
     };
     let result = call.app.admit(occurrence).await?;
     let style = Style { wait, preference_applied: true, outputs: true, decision: false, bare: None };

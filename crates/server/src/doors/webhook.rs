@@ -55,6 +55,7 @@ pub async fn receive(call: Call) -> Answer {
         labels: Vec::new(),
         correlation_id: None,
         run: None,
+        start_at: None,
     };
     if !call.app.engine().is_wanted(&occurrence) {
         return no_content();

@@ -6,8 +6,8 @@ use crate::set::Pair;
 use crate::wants::RunKey;
 use semel_core::FlowRef;
 use semel_core::run::StepKey;
-use semel_store::codec::json;
-use semel_store::{LaneRef, ParentRef, RunRow, RunValues};
+use semel_store::codec::{Damaged, json};
+use semel_store::{LaneRef, ParentRef, RunMore, RunRow, RunValues};
 use tokio_postgres::Row;
 
 pub type Labels = Vec<(String, String)>;
@@ -46,11 +46,13 @@ pub const RUNS: Table = Table {
         ("updated_at", Kind::Int),
         ("warned", Kind::Bool),
         ("erased", Kind::Bool),
+        ("conclusion", Kind::Text),
+        ("more", Kind::Text),
         ("owner", Kind::Int),
     ],
     key: 2,
 };
-const OWNER: usize = 31;
+const OWNER: usize = 33;
 
 /// How many columns a head has: values come after it.
 pub const HEAD: usize = RUNS.columns.len();
@@ -90,6 +92,8 @@ pub fn row(run: &RunRow, owner: Option<i64>) -> Vec<Val<'_>> {
         Val::at(run.updated_at),
         Val::yes(run.warned),
         Val::yes(run.erased),
+        Val::own_opt(run.conclusion.map(|conclusion| conclusion.word().to_owned())),
+        Val::own_opt((!run.more.is_nothing()).then(|| json(&run.more))),
         Val::Int(owner),
     ]
 }
@@ -137,6 +141,11 @@ pub fn read(row: &Row) -> Result<RunRow, Error> {
         updated_at: row.millis(28)?,
         warned: row.yes(29)?,
         erased: row.yes(30)?,
+        conclusion: row.word_opt(31)?,
+        more: match row.json_opt(32)? {
+            Some(more) => serde_json::from_value(more).map_err(|error| Damaged(error.to_string()))?,
+            None => RunMore::default(),
+        },
     })
 }
 

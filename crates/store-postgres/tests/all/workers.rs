@@ -58,6 +58,7 @@ pub fn event(key: &str, run: RunId, lane: Option<LaneRequest>) -> AdmitRequest {
         tick: None,
         hearing: None,
         announced: false,
+        terms: Default::default(),
     }
 }
 
@@ -110,6 +111,7 @@ pub fn commit_of(loaded: &LoadedRun, mut state: RunState, events: &[Event]) -> R
             open_doubts: state.open_doubts(),
             take: state.take,
             warned: state.warned,
+            conclusion: state.conclusion,
         },
         timers_set: vec![],
         timers_cleared: vec![],

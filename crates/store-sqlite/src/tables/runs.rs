@@ -5,9 +5,9 @@ use crate::codec::{Checksum, Columns, int, json};
 use crate::names::Cx;
 use rusqlite::types::Value;
 use rusqlite::{Result, Row, params, params_from_iter};
-use semel_core::run::{Status, StepKey};
+use semel_core::run::{Conclusion, Status, StepKey};
 use semel_core::{FlowRef, Millis, RunId, WorkspaceId};
-use semel_store::{LaneRef, ParentRef, RunQuery, RunRow, RunValues};
+use semel_store::{LaneRef, ParentRef, RunMore, RunQuery, RunRow, RunValues};
 use serde_json::Value as Json;
 
 pub type Labels = Vec<(String, String)>;
@@ -17,8 +17,8 @@ pub type Whole = (RunRow, RunValues, Labels);
 pub const HEAD: &str = "r.ws, r.id, r.namespace, r.flow_id, r.revision, r.status, r.epoch, r.version, r.active, \
     r.open_intents, r.open_doubts, r.logical, r.take, r.generation, r.claim, r.lane, r.lane_limit, r.parent, \
     r.parent_step, r.parent_waits, r.root, r.depth, r.correlation_id, r.door, r.key, r.created_at, r.started_at, \
-    r.ended_at, r.updated_at, r.warned, r.erased";
-const HEAD_COLUMNS: usize = 31;
+    r.ended_at, r.updated_at, r.warned, r.erased, r.conclusion, r.more";
+const HEAD_COLUMNS: usize = 33;
 /// The values, after the head.
 pub const VALUES: &str =
     "v.inputs, v.trigger, v.outputs, v.failure, v.labels, v.digest, e.outputs, e.failure, e.digest";
@@ -59,7 +59,16 @@ fn read_head(cx: &Cx, row: &Row) -> Result<RunRow> {
         updated_at: row.millis(28)?,
         warned: row.get(29)?,
         erased: row.get(30)?,
+        conclusion: row.word_opt(31)?,
+        more: read_more(row)?,
     })
+}
+
+fn read_more(row: &Row) -> Result<RunMore> {
+    match row.json_opt(32)? {
+        Some(more) => serde_json::from_value(more).map_err(|error| damaged(error.to_string())),
+        None => Ok(RunMore::default()),
+    }
 }
 
 fn read_parent(run: RunId, row: &Row) -> Result<ParentRef> {
@@ -135,9 +144,9 @@ pub fn insert(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
     cx.exec(
         "INSERT INTO runs (num, ws, id, namespace, flow_id, revision, status, epoch, version, active, open_intents, \
          open_doubts, logical, take, generation, claim, lane, lane_limit, parent, parent_step, parent_waits, root, depth, \
-         correlation_id, door, key, created_at, started_at, ended_at, updated_at, warned, erased) VALUES \
+         correlation_id, door, key, created_at, started_at, ended_at, updated_at, warned, erased, conclusion, more) VALUES \
          (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, \
-         ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)",
+         ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
         params![
             num,
             ws,
@@ -171,9 +180,16 @@ pub fn insert(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
             row.updated_at.0,
             row.warned,
             row.erased,
+            row.conclusion.map(Conclusion::word),
+            more(row),
         ],
     )?;
     Ok(())
+}
+
+/// NULL for nothing, which most runs have.
+fn more(row: &RunRow) -> Option<String> {
+    (!row.more.is_nothing()).then(|| json(&row.more))
 }
 
 /// What a new run was given, before or after its head is written.
@@ -228,14 +244,14 @@ fn same_origin(old: &RunRow, new: &RunRow) -> bool {
     old.flow == new.flow
         && (old.logical, old.root, old.depth, old.door) == (new.logical, new.root, new.depth, new.door)
         && (&old.parent, &old.correlation_id, &old.key) == (&new.parent, &new.correlation_id, &new.key)
-        && old.created_at == new.created_at
+        && (old.created_at, &old.more) == (new.created_at, &new.more)
 }
 
 fn update_head(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
     cx.exec_one(
         "UPDATE runs SET revision = ?2, epoch = ?3, version = ?4, open_intents = ?5, open_doubts = ?6, take = ?7, \
          generation = ?8, claim = ?9, lane = ?10, lane_limit = ?11, started_at = ?12, updated_at = ?13, warned = ?14, \
-         erased = ?15 WHERE num = ?1",
+         erased = ?15, conclusion = ?16 WHERE num = ?1",
         params![
             num,
             row.revision,
@@ -252,6 +268,7 @@ fn update_head(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
             row.updated_at.0,
             row.warned,
             row.erased,
+            row.conclusion.map(Conclusion::word),
         ],
     )
 }
@@ -260,7 +277,7 @@ fn update_state(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
     cx.exec_one(
         "UPDATE runs SET revision = ?2, status = ?3, epoch = ?4, version = ?5, active = ?6, open_intents = ?7, \
          open_doubts = ?8, take = ?9, generation = ?10, claim = ?11, lane = ?12, lane_limit = ?13, started_at = ?14, \
-         ended_at = ?15, updated_at = ?16, warned = ?17, erased = ?18 WHERE num = ?1",
+         ended_at = ?15, updated_at = ?16, warned = ?17, erased = ?18, conclusion = ?19 WHERE num = ?1",
         params![
             num,
             row.revision,
@@ -280,6 +297,7 @@ fn update_state(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
             row.updated_at.0,
             row.warned,
             row.erased,
+            row.conclusion.map(Conclusion::word),
         ],
     )
 }
@@ -288,7 +306,7 @@ fn update_rest(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
     let own = row.id.to_string();
     cx.exec(
         "UPDATE runs SET namespace = ?2, flow_id = ?3, logical = ?4, parent = ?5, parent_step = ?6, parent_waits = ?7, \
-         root = ?8, depth = ?9, correlation_id = ?10, door = ?11, key = ?12, created_at = ?13 WHERE num = ?1",
+         root = ?8, depth = ?9, correlation_id = ?10, door = ?11, key = ?12, created_at = ?13, more = ?14 WHERE num = ?1",
         params![
             num,
             row.flow.namespace,
@@ -303,6 +321,7 @@ fn update_rest(cx: &Cx, num: i64, row: &RunRow) -> Result<()> {
             row.door.word(),
             row.key,
             row.created_at.0,
+            more(row),
         ],
     )?;
     Ok(())

@@ -62,6 +62,7 @@ fn admit(number: u128) -> Work {
         tick: None,
         hearing: None,
         announced: false,
+        terms: Default::default(),
     }))
 }
 

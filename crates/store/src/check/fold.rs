@@ -107,6 +107,10 @@ impl Fold {
                 (self.inputs, self.trigger) = (Some(inputs.digest), Some(trigger.digest));
             }
             Event::LabelsSet { labels } => self.set_labels(labels.json()),
+            Event::LabelsReplaced { labels, .. } => {
+                self.labels.clear();
+                self.set_labels(labels.json());
+            }
             Event::Started { .. }
             | Event::StepStarted { .. }
             | Event::Intent { .. }

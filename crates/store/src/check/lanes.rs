@@ -30,9 +30,10 @@ impl Check<'_> {
             let text = format!("{} wait by its head, and {} stand in its line", lane.waiting, line.len());
             self.found(Code::LaneLine, workspace, name.clone(), text);
         }
-        let mut limit = 0;
+        let (mut limit, mut forced) = (0, 0);
         for id in &lane.holders {
             match self.audit.head(workspace, *id)? {
+                Some(run) if holds(&run, hash) && run.more.forced => forced += 1,
                 Some(run) if holds(&run, hash) => limit = limit.max(run.lane.map_or(0, |lane| lane.limit)),
                 Some(run) => {
                     let text = format!("run {id} ({}) has a slot and no right to it", run.status.word());
@@ -43,7 +44,7 @@ impl Check<'_> {
                 }
             }
         }
-        if limit > 0 && lane.holders.len() > limit as usize {
+        if limit > 0 && lane.holders.len() - forced > limit as usize {
             let text = format!("{} runs have slots, and there are {limit}", lane.holders.len());
             self.found(Code::LaneLimit, workspace, name.clone(), text);
         }

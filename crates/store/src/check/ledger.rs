@@ -157,7 +157,7 @@ impl Effect {
 }
 
 fn on_doubt(flow: &Flow, id: &str) -> Option<OnDoubt> {
-    [&flow.tasks, &flow.errors, &flow.finally].into_iter().find_map(|list| find(list, id))
+    [&flow.tasks, &flow.errors, &flow.finally, &flow.after].into_iter().find_map(|list| find(list, id))
 }
 
 fn find(list: &[Task], id: &str) -> Option<OnDoubt> {

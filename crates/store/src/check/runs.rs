@@ -18,7 +18,7 @@ use crate::rows::*;
 use crate::script::{RELEASED_FROM, watch_hash};
 use crate::tx::Result;
 use semel_core::admission::ClaimState;
-use semel_core::run::{Payload, Phase, RunState, Status, Work};
+use semel_core::run::{Conclusion, Payload, Phase, RunState, Status, Work};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -214,7 +214,13 @@ impl Check<'_> {
                 // Admitted with its slot, or told of it by a message that waits.
                 whole.row.status == Status::Running || whole.inbox.iter().any(|m| matches!(m, Inbox::Promoted))
             }
-            Phase::Waiting => gathers || self.audit.line(workspace, hash)?.contains(&id),
+            Phase::Waiting => {
+                gathers
+                    || whole.fold.state.conclusion == Some(Conclusion::Scheduled)
+                    // It found no slot, and will end of it.
+                    || whole.inbox.iter().any(|m| matches!(m, Inbox::Stop { .. }))
+                    || self.audit.line(workspace, hash)?.contains(&id)
+            }
             Phase::Open | Phase::Finishing | Phase::RetryLater | Phase::Ended(_) => holds,
         };
         if !fits {
@@ -269,6 +275,7 @@ impl Check<'_> {
                 Inbox::Promoted
                 | Inbox::Cancel { .. }
                 | Inbox::Delivered { .. }
+                | Inbox::Stop { .. }
                 | Inbox::Restart { .. }
                 | Inbox::Asked { .. } => false,
             });
@@ -352,6 +359,9 @@ impl Whole {
         }
         if row.warned != state.warned {
             differs("warning", &row.warned, &state.warned);
+        }
+        if row.conclusion != state.conclusion && !self.reopening() {
+            differs("conclusion", &row.conclusion, &state.conclusion);
         }
         if !status_fits(row, state, &self.inbox) {
             differs("status", &row.status.word(), &state.status().word());

@@ -76,6 +76,7 @@ impl Bench {
             tick: None,
             hearing: None,
             announced: false,
+            terms: Default::default(),
         }
     }
 
@@ -148,6 +149,7 @@ impl Bench {
                 open_doubts: head.open_doubts,
                 take: head.take,
                 warned: head.warned,
+                conclusion: head.conclusion,
             },
             timers_set: vec![],
             timers_cleared: vec![],

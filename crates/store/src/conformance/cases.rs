@@ -1,6 +1,6 @@
 //! The list of cases, once.
 
-use super::{Bench, admission, checks, commits, files, hear, lanes, lists, manage, removal, restore, walls};
+use super::{Bench, admission, checks, commits, files, hear, lanes, lists, manage, removal, restore, terms, walls};
 
 /// Hands the list of `module::case` pairs to the macro named.
 ///
@@ -95,6 +95,12 @@ macro_rules! conformance_cases {
             lists::logs_are_searched,
             lists::namespaces_of_keys_are_listed,
             removal::a_log_is_removed_and_the_run_stays,
+            terms::a_run_with_a_date_waits_for_it,
+            terms::a_late_run_finds_no_slot,
+            terms::a_run_may_be_born_ended,
+            terms::a_run_is_forced_past_the_limit,
+            terms::a_replay_marks_the_run_that_it_repeats,
+            terms::a_kill_reaches_its_run,
             manage::flows_have_revisions,
             manage::a_deleted_flow_keeps_its_revisions,
             manage::a_push_may_be_for_new_or_for_known_flows_only,

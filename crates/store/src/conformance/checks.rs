@@ -64,6 +64,7 @@ fn write(b: &Bench, run: RunId, events: &[Event], change: impl FnOnce(&mut RunCo
         open_doubts: state.open_doubts(),
         take: state.take,
         warned: state.warned,
+        conclusion: state.conclusion,
     };
     change(&mut commit);
     b.commit(commit);

@@ -98,8 +98,15 @@ pub fn a_commit_without_events_keeps_the_version(b: &Bench) {
 pub fn the_head_takes_what_the_commit_says(b: &Bench) {
     let run = b.start(b.event());
     let mut commit = b.step(run);
-    commit.head =
-        HeadChange { status: Status::Waiting, active: false, open_intents: 2, open_doubts: 3, take: 4, warned: true };
+    commit.head = HeadChange {
+        status: Status::Waiting,
+        active: false,
+        open_intents: 2,
+        open_doubts: 3,
+        take: 4,
+        warned: true,
+        conclusion: None,
+    };
     b.commit(commit);
     let head = b.head(run);
     assert_eq!((head.status, head.active, head.open_intents, head.open_doubts), (Status::Waiting, false, 2, 3));

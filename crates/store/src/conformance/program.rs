@@ -4,7 +4,7 @@ use crate::*;
 use semel_core::admission::*;
 use semel_core::fingerprint::Fingerprint;
 use semel_core::ir::EffectClass;
-use semel_core::run::{By, EndStatus, Event, Status, StepKey, encode_events};
+use semel_core::run::{By, Conclusion, EndStatus, Event, Failure, Status, StepKey, StepOutcome, encode_events};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::{Value as Json, json};
 
@@ -202,6 +202,7 @@ impl<'a> Program<'a> {
         let key = self.dice.chance(85).then(|| self.claim(&workspace));
         let at = self.oracle.now();
         let next = self.dice.chance(80).then(|| at.plus(1 + self.dice.below(9) as i64));
+        let terms = self.terms(&workspace);
         let tick = self.dice.chance(4).then(|| Tick { trigger: "tick".into(), at, next, backfill: false });
         AdmitRequest {
             workspace,
@@ -225,6 +226,30 @@ impl<'a> Program<'a> {
             tick,
             hearing: if self.dice.chance(3) { self.hearing() } else { None },
             announced: self.dice.chance(20),
+            terms,
+        }
+    }
+
+    /// Few runs begin late, ended, or from what another one did.
+    fn terms(&mut self, workspace: &WorkspaceId) -> Terms {
+        let replay = self.dice.chance(6).then(|| self.run().1).and_then(|of| {
+            let (row, _, labels) = self.oracle.run(workspace, of).expect("the oracle reads")?;
+            let done = Event::StepEnded {
+                step: StepKey("call".into()),
+                outcome: StepOutcome::Success,
+                at: self.oracle.now(),
+                tolerated: false,
+                output: Some(payload(self.json())),
+                failure: None,
+            };
+            let (original, version) = (row.original(), row.version);
+            Some(Box::new(ReplayTerms { of, original, version, from: 1, events: vec![done], labels }))
+        });
+        let end = self.dice.pick(&[EndStatus::Failed, EndStatus::Cancelled]);
+        Terms {
+            start_at: self.dice.chance(6).then(|| self.oracle.now().plus(self.dice.below(30) as i64)),
+            ended: self.dice.chance(3).then(|| (end, Failure::new("check", "no"))),
+            replay,
         }
     }
 
@@ -295,6 +320,7 @@ impl<'a> Program<'a> {
             open_doubts: doubts,
             take: self.dice.below(2) as u32,
             warned: self.dice.chance(10),
+            conclusion: self.dice.chance(10).then(|| self.dice.pick(&Conclusion::ALL)),
         }
     }
 
@@ -334,7 +360,7 @@ impl<'a> Program<'a> {
     fn op(&mut self) -> CommitOp {
         let (namespace, key) = ("shop".to_owned(), format!("v{}", self.dice.below(3)));
         let error_on_missing = self.dice.chance(50);
-        let kind = match self.dice.below(5) {
+        let kind = match self.dice.below(8) {
             0 => OpKind::KvSet {
                 namespace,
                 key,
@@ -346,6 +372,9 @@ impl<'a> Program<'a> {
             1 => OpKind::KvGet { namespace, key, error_on_missing },
             2 => OpKind::KvDelete { namespace, key, error_on_missing },
             3 => OpKind::Admit(Box::new(self.admit())),
+            4 => OpKind::EnterLaneOrEnd { status: EndStatus::Failed },
+            5 => OpKind::ForceLane,
+            6 => OpKind::Kill { run: self.run().1, by: by() },
             _ => OpKind::EnterLane,
         };
         CommitOp { step: StepKey("op".into()), kind }

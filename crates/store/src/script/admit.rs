@@ -4,14 +4,15 @@ use super::commit::commit_new;
 use super::ending::{Fence, cancel_quiet, tree_state};
 use super::hear::{announce, hear};
 use super::triggers::take_tick;
-use super::{lanes, restore};
+use super::{lanes, replay, restore};
 use crate::rows::*;
 use crate::tx::{Look, Result, Tx};
 use crate::work::*;
 use semel_core::admission::*;
 use semel_core::planted;
 use semel_core::run::{
-    By, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, Status, StepKey, TimerWhy, encode_events,
+    By, Conclusion, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, Status, StepKey, TimerWhy, conclusion_of,
+    encode_events,
 };
 use semel_core::{Hash16, Millis, RunId};
 use serde_json::Value as Json;
@@ -147,6 +148,9 @@ pub fn admit_with(tx: &mut dyn Tx, request: &AdmitRequest, first: Option<&RunCom
     }
     if let Some(hearing) = &request.hearing {
         hear(tx, &request.workspace, hearing)?;
+    }
+    if let Some(replay) = &request.terms.replay {
+        replay::mark(tx, request, replay)?;
     }
     let mut looked = look(tx, request)?;
     let run = named_run(tx, request, &looked)?;
@@ -284,6 +288,12 @@ fn keeps_its_mark(decision: Decision) -> bool {
 }
 
 fn enter(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, reason: Reason) -> Result<AdmitResult> {
+    if let Some((status, _)) = &request.terms.ended {
+        return create(tx, request, looked, Decision::Start, reason, Birth::Ended(*status));
+    }
+    if let Some(due) = request.terms.start_at.filter(|due| *due > tx.now()) {
+        return create(tx, request, looked, Decision::Queue, Reason::Queued, Birth::Later { due });
+    }
     let Some(rule) = request.lane else {
         return create(tx, request, looked, Decision::Start, reason, Birth::Run);
     };
@@ -434,8 +444,22 @@ fn deliver(tx: &mut dyn Tx, request: &AdmitRequest, looked: &Looked, to: RunId) 
 enum Birth {
     Run,
     Queued,
-    Gathering { due: Millis },
+    Gathering {
+        due: Millis,
+    },
+    /// It waits for its date.
+    Later {
+        due: Millis,
+    },
     Ended(EndStatus),
+}
+
+/// Why a run is born ended.
+fn why_ended(request: &AdmitRequest) -> Failure {
+    match &request.terms.ended {
+        Some((_, failure)) => failure.clone(),
+        None => Failure::new("lane_busy", "the lane was full when the event arrived"),
+    }
 }
 
 fn create(
@@ -449,7 +473,7 @@ fn create(
     let now = tx.now();
     let state = match birth {
         Birth::Run => ClaimState::Live,
-        Birth::Queued | Birth::Gathering { .. } => ClaimState::Pending,
+        Birth::Queued | Birth::Gathering { .. } | Birth::Later { .. } => ClaimState::Pending,
         Birth::Ended(EndStatus::Failed) => ClaimState::Failed,
         Birth::Ended(_) => ClaimState::Cancelled,
     };
@@ -460,7 +484,10 @@ fn create(
         inputs: Some(request.inputs.clone()),
         trigger: Some(request.trigger.clone()),
         outputs: None,
-        failure: None,
+        failure: matches!(birth, Birth::Ended(_)).then(|| {
+            let failure = why_ended(request);
+            serde_json::json!({"code": failure.code, "message": failure.message(), "step": null})
+        }),
     };
     append(tx, &mut row, &events)?;
     tx.insert_run(&row, &values, &request.labels)?;
@@ -474,7 +501,11 @@ fn create(
     answer.generation = generation;
     answer.first_seen = Some(now);
     answer.expires_at = None;
-    if let Birth::Gathering { due } = birth {
+    if request.terms.replay.is_some() && matches!(birth, Birth::Run) {
+        // What it begins with is read from its journal.
+        answer.wake.push(request.run);
+    }
+    if let Birth::Gathering { due } | Birth::Later { due } = birth {
         tx.put_timer(&TimerRow { workspace: request.workspace.clone(), run: request.run, timer: QUIET_TIMER, due })?;
         answer.timer_due = Some(due);
     }
@@ -489,7 +520,7 @@ fn new_row(request: &AdmitRequest, claim: Option<Hash16>, generation: u32, birth
         revision: request.revision,
         status: match birth {
             Birth::Run => Status::Running,
-            Birth::Queued | Birth::Gathering { .. } => Status::Queued,
+            Birth::Queued | Birth::Gathering { .. } | Birth::Later { .. } => Status::Queued,
             Birth::Ended(EndStatus::Failed) => Status::Failed,
             Birth::Ended(_) => Status::Cancelled,
         },
@@ -515,6 +546,17 @@ fn new_row(request: &AdmitRequest, claim: Option<Hash16>, generation: u32, birth
         updated_at: now,
         warned: false,
         erased: false,
+        conclusion: match birth {
+            Birth::Later { .. } => Some(Conclusion::Scheduled),
+            Birth::Ended(status) => conclusion_of(status, Some(&why_ended(request).code)),
+            Birth::Run | Birth::Queued | Birth::Gathering { .. } => None,
+        },
+        more: RunMore {
+            start_at: request.terms.start_at,
+            replay_of: request.terms.replay.as_ref().map(|replay| replay.of),
+            original: request.terms.replay.as_ref().map(|replay| replay.original),
+            forced: false,
+        },
     }
 }
 
@@ -529,14 +571,21 @@ fn birth_events(request: &AdmitRequest, birth: Birth) -> Vec<Event> {
         trigger: Payload::new(request.trigger.clone()),
         labels: Payload::new(Json::Object(labels)),
     }];
+    if let Some(replay) = &request.terms.replay {
+        events.push(Event::ReplayOf { run: replay.of, original: replay.original, from: replay.from });
+        events.extend(replay.events.iter().cloned());
+    }
     match birth {
         Birth::Run | Birth::Queued => {}
+        Birth::Later { due } => {
+            events.push(Event::TimerSet { timer: QUIET_TIMER, due, step: StepKey::root(), why: TimerWhy::StartDate });
+        }
         Birth::Gathering { due } => {
             events.push(Event::TimerSet { timer: QUIET_TIMER, due, step: StepKey::root(), why: TimerWhy::Quiet });
         }
         Birth::Ended(status) => {
-            let failure = Failure::new("lane_busy", "the lane was full when the event arrived");
-            events.push(Event::Ended { status, warned: false, outputs: None, failure: Some(failure) });
+            let failure = Some(why_ended(request));
+            events.push(Event::Ended { status, warned: false, outputs: None, failure });
         }
     }
     events

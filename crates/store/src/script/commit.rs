@@ -130,6 +130,7 @@ fn write_events(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit) -> Result
     run.open_doubts = head.open_doubts;
     run.take = head.take;
     run.warned = head.warned;
+    run.conclusion = head.conclusion;
     if run.started_at.is_none() && head.status != Status::Queued {
         run.started_at = Some(now);
     }
@@ -245,9 +246,36 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
         }
         OpKind::Admit(request) => return admit_child(tx, run, &op.step, request, out).map(Some),
         OpKind::EnterLane => {
-            out.entered = Some(enter_lane(tx, run)?);
+            out.entered = Some(enter_lane(tx, run, Full::Wait)?);
             return Ok(None);
         }
+        OpKind::EnterLaneOrEnd { status } => {
+            out.entered = Some(enter_lane(tx, run, Full::End(*status))?);
+            if out.entered == Some(false) {
+                out.wake.push(run.id);
+            }
+            return Ok(None);
+        }
+        OpKind::ForceLane => {
+            out.entered = Some(enter_lane(tx, run, Full::Force)?);
+            return Ok(None);
+        }
+        OpKind::Kill { run: target, by } => match tx.run(&workspace, *target)? {
+            None => failed("run_unknown", format!("no run {target} in this workspace")),
+            Some(row) if row.status.is_ended() => done(json!({})),
+            // Its own end is written by this run's driver: the message is for it too.
+            Some(_) if *target == run.id => {
+                tx.push_inbox(&workspace, run.id, &Inbox::Cancel { by: by.clone() })?;
+                run.active = true;
+                out.wake.push(run.id);
+                done(json!({}))
+            }
+            Some(_) => {
+                notify(tx, &workspace, *target, &Inbox::Cancel { by: by.clone() })?;
+                out.wake.push(*target);
+                done(json!({}))
+            }
+        },
     }))
 }
 
@@ -333,22 +361,44 @@ fn ended(status: Status) -> Option<EndStatus> {
     }
 }
 
-/// The quiet period is over: a slot if there is one, else a place in line.
-fn enter_lane(tx: &mut dyn Tx, run: &mut RunRow) -> Result<bool> {
-    let Some(lane_ref) = run.lane else { return Ok(true) };
-    lanes::leave(tx, &run.workspace, lane_ref.hash, run.id)?;
-    let free = tx.lane(&run.workspace, lane_ref.hash)?.is_free(lane_ref.limit);
+/// What a run does that finds no slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Full {
+    Wait,
+    End(EndStatus),
+    /// It takes one all the same.
+    Force,
+}
+
+/// The run may start as far as it knows: a slot if there is one, else as `full` says.
+fn enter_lane(tx: &mut dyn Tx, run: &mut RunRow, full: Full) -> Result<bool> {
+    let mut free = true;
+    if let Some(lane_ref) = run.lane {
+        lanes::leave(tx, &run.workspace, lane_ref.hash, run.id)?;
+        free = tx.lane(&run.workspace, lane_ref.hash)?.is_free(lane_ref.limit);
+        if !free && full == Full::Force {
+            run.more.forced = true;
+            free = true;
+        }
+        if free {
+            lanes::hold(tx, &run.workspace, lane_ref.hash, run.id)?;
+        } else if full == Full::Wait {
+            lanes::wait(tx, &run.workspace, lane_ref.hash, run.id)?;
+        }
+    }
     run.active = free;
-    if !free {
-        lanes::wait(tx, &run.workspace, lane_ref.hash, run.id)?;
-    } else {
-        lanes::hold(tx, &run.workspace, lane_ref.hash, run.id)?;
+    if free {
         // As an admission leaves a run that has its slot: whoever finds it so must start it.
         run.status = Status::Running;
         for mut claim in tx.claims_of_run(&run.workspace, run.id)? {
             claim.state = ClaimState::Live;
             tx.put_claim(&run.workspace, &claim)?;
         }
+    } else if let Full::End(status) = full {
+        let by = By { who: "lane".into(), why: "the lane was full when the run was to start".into() };
+        let (code, text) = ("lane_busy".into(), by.why.clone());
+        tx.push_inbox(&run.workspace, run.id, &Inbox::Stop { by, status, code, text })?;
+        run.active = true;
     }
     Ok(free)
 }

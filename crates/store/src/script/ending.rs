@@ -90,6 +90,7 @@ fn cancel_quiet_tree(
     append(tx, &mut run, &events)?;
     run.epoch += 1;
     run.status = Status::Cancelled;
+    run.conclusion = None;
     run.active = false;
     run.ended_at = Some(tx.now());
     tx.update_run(&run)?;

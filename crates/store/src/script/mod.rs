@@ -11,6 +11,7 @@ mod files;
 mod hear;
 mod lanes;
 mod manage;
+mod replay;
 mod restore;
 mod triggers;
 

@@ -3,7 +3,10 @@
 
 pub mod debug_return;
 pub mod execution_fail;
+pub mod execution_kill;
 pub mod execution_labels;
+pub mod execution_set_variables;
+pub mod execution_unset_variables;
 mod http;
 pub mod http_download;
 pub mod http_request;

@@ -7,14 +7,14 @@ use serde_json::{Value as Json, json};
 fn output(type_name: &str, config: Json) -> Json {
     match run_inline(type_name, &config) {
         InlineOutcome::Done { output, .. } => output,
-        InlineOutcome::Failed { message, .. } => panic!("{type_name} failed: {message}"),
+        other => panic!("{type_name} gave {other:?}"),
     }
 }
 
 fn failure(type_name: &str, config: Json) -> (&'static str, String) {
     match run_inline(type_name, &config) {
         InlineOutcome::Failed { code, message, .. } => (code, message),
-        InlineOutcome::Done { output, .. } => panic!("{type_name} {config} gave {output}"),
+        other => panic!("{type_name} {config} gave {other:?}"),
     }
 }
 
@@ -29,7 +29,7 @@ fn log_writes_one_line_or_several() {
             assert_eq!(output, json!({}));
             logs
         }
-        InlineOutcome::Failed { message, .. } => panic!("{message}"),
+        other => panic!("{other:?}"),
     };
     assert_eq!(logs(json!({ "message": "hello" })), [line(Level::Info, "hello")]);
     assert_eq!(
@@ -148,4 +148,19 @@ fn every_field_is_described_once() {
         }
         assert!(!spec.summary.is_empty());
     }
+}
+
+#[test]
+fn variables_are_named_before_they_change() {
+    let set = |config: Json| run_inline("execution.SetVariables", &config);
+    assert_eq!(
+        set(json!({"variables": "{\"a\": 1}", "overwrite": "false"})),
+        InlineOutcome::SetVariables { names: vec!["a".to_owned()], overwrite: false }
+    );
+    assert_eq!(failure("execution.SetVariables", json!({"variables": [1]})).0, "bad_config");
+    assert_eq!(
+        run_inline("execution.UnsetVariables", &json!({"variables": ["a", "b"]})),
+        InlineOutcome::UnsetVariables { names: vec!["a".to_owned(), "b".to_owned()], ignore_missing: false }
+    );
+    assert_eq!(failure("execution.UnsetVariables", json!({"variables": {"a": 1}})).0, "bad_config");
 }

@@ -145,6 +145,7 @@ impl World {
             labels: vec![],
             correlation_id: None,
             run: None,
+            start_at: None,
         };
         let (flow, key) = (sending.flow, sending.key.clone());
         self.note(|| {

@@ -131,7 +131,8 @@ impl Machine<'_> {
             TimerWhy::Backoff => self.try_again(&step),
             TimerWhy::Timeout => self.timed_out(&step),
             TimerWhy::Pause => self.pause_is_over(&step),
-            TimerWhy::Quiet => self.act(Action::EnterLane),
+            TimerWhy::Quiet | TimerWhy::StartDate => self.act(Action::EnterLane),
+            TimerWhy::Sla(place) => self.sla_broken(place),
             TimerWhy::FlowRetry => self.reopen(By { who: "flow retry".into(), why: String::new() }),
         }
     }

@@ -3,7 +3,7 @@
 use super::Machine;
 use super::effects::Loss;
 use crate::ir::{EffectClass, Task, TaskKind};
-use crate::run::event::{Action, Evaluated, Event, Failure, ListName, StepOutcome, TimerWhy};
+use crate::run::event::{Action, Evaluated, Event, Failure, ListName, StepOutcome, TimerWhy, VariableChange};
 use crate::run::state::Sending;
 use crate::run::step::StepKey;
 
@@ -80,6 +80,13 @@ impl Machine<'_> {
                     timeout_ms,
                 };
                 self.send(key, first, Some(request));
+            }
+            Ok(Evaluated::Variables(change)) => {
+                self.emit(match change {
+                    VariableChange::Set(variables) => Event::VariablesSet { variables },
+                    VariableChange::Unset(names) => Event::VariablesUnset { names },
+                });
+                self.end_step(key, self.ending(key, task), None, None);
             }
             Ok(Evaluated::Op) => {
                 self.emit(Event::OpRequested { step: step.clone() });

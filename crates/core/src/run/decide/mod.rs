@@ -13,6 +13,7 @@
 //! While a run is paused what was sent may settle, and nothing starts: no step, no send, no op.
 //! `Resume` finds all that waited.
 
+mod asked;
 mod children;
 mod effects;
 mod evaluated;
@@ -20,7 +21,10 @@ mod pauses;
 mod people;
 mod recover;
 mod restored;
+mod rules;
 mod steps;
+
+pub use rules::finishing_action;
 
 use super::event::{Action, By, EndStatus, Event, Failure, Input, Payload, StepOutcome, TimerWhy, VerdictKind};
 use super::index::FlowIndex;
@@ -58,6 +62,10 @@ pub fn decide(
     let mut machine = Machine { flow, state, now, limits, out: Decided::default(), touched: VecDeque::new() };
     machine.handle(input)?;
     machine.settle();
+    let ended = |event: &Event| matches!(event, Event::StepEnded { .. });
+    if machine.state.phase == Phase::Open && machine.out.events.iter().any(ended) {
+        machine.check_slas(0);
+    }
     Ok(machine.out)
 }
 
@@ -106,8 +114,20 @@ impl Machine<'_> {
             Input::Release { .. } => return refuse("no restore holds the run"),
             Input::Cancel { by } => return self.cancel(by),
             Input::Restart { by } => return self.restart(by),
+            Input::RestartMarked { by } => {
+                self.restart(by)?;
+                self.label_restarted();
+            }
             Input::Replay { by, from } => return self.replay(by, from),
             Input::Verdict { step, verdict, by, result } => return self.verdict(step, verdict, by, result),
+            Input::Stop { by, status, failure } => self.stop(by, status, failure),
+            Input::ForceRun { by, queued } => return self.force_run(by, queued),
+            Input::SetLabels { by, labels } => return self.set_labels(by, labels),
+            Input::ChangeStatus { by, status, warned, conclusion } => {
+                return self.change_status(by, status, warned, conclusion);
+            }
+            Input::MarkStep { step, outcome, by } => return self.mark_step(step, outcome, by),
+            Input::SlaChecked { sla, holds } => self.sla_checked(sla, holds),
             Input::Recover => self.recover(),
         }
         Ok(())
@@ -119,6 +139,7 @@ impl Machine<'_> {
         }
         self.clear_timers(|_| true);
         self.emit(Event::Started { at: self.now });
+        self.watch_slas();
         self.touched.push_back(StepKey::root());
     }
 
@@ -129,12 +150,18 @@ impl Machine<'_> {
     }
 
     fn root_ended(&mut self, outcome: StepOutcome) {
+        if let Some(concluded) = self.state.concluded.clone() {
+            return self.after_is_over(concluded);
+        }
         match outcome {
             StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => {
                 self.emit(Event::Finishing);
-                self.act(Action::EvaluateOutputs);
+                self.finish_up();
             }
-            StepOutcome::Cancelled => self.end_run(EndStatus::Cancelled, None, None),
+            StepOutcome::Cancelled => match self.state.stop.clone() {
+                Some((status, failure)) => self.conclude(status, None, Some(failure)),
+                None => self.conclude(EndStatus::Cancelled, None, None),
+            },
             StepOutcome::Failed => self.run_failed(),
         }
     }
@@ -160,7 +187,7 @@ impl Machine<'_> {
         };
         match delay {
             Some(delay) => self.set_timer(&StepKey::root(), delay, TimerWhy::FlowRetry),
-            None => self.end_run(EndStatus::Failed, None, failure),
+            None => self.conclude(EndStatus::Failed, None, failure),
         }
     }
 
@@ -169,17 +196,21 @@ impl Machine<'_> {
             return;
         }
         match result {
-            Ok(outputs) => self.end_run(EndStatus::Completed, outputs, None),
-            Err(failure) => self.end_run(EndStatus::Failed, None, Some(failure)),
+            Ok(outputs) => self.conclude(EndStatus::Completed, outputs, None),
+            Err(failure) => self.conclude(EndStatus::Failed, None, Some(failure)),
         }
     }
 
     fn end_run(&mut self, status: EndStatus, outputs: Option<Payload>, failure: Option<Failure>) {
-        let warned = match self.state.steps.get(&StepKey::root()).map(|s| &s.work) {
-            Some(Work::Group(group)) => group.warned,
-            _ => false,
-        };
+        let warned = self.root_warned();
         self.clear_timers(|_| true);
         self.emit(Event::Ended { status, warned, outputs, failure });
+    }
+
+    fn root_warned(&self) -> bool {
+        match self.state.steps.get(&StepKey::root()).map(|s| &s.work) {
+            Some(Work::Group(group)) => group.warned,
+            _ => false,
+        }
     }
 }

@@ -57,13 +57,19 @@ impl Machine<'_> {
             Phase::Ended(_) => return refuse("the run has ended already"),
             Phase::Waiting | Phase::RetryLater | Phase::Finishing => {
                 self.emit(Event::CancelRequested { by });
-                self.end_run(EndStatus::Cancelled, None, None);
+                self.conclude(EndStatus::Cancelled, None, None);
                 return Ok(());
             }
             Phase::Open if self.state.cancelling => return Ok(()),
             Phase::Open => {}
         }
         self.emit(Event::CancelRequested { by: by.clone() });
+        self.cancel_steps(by);
+        Ok(())
+    }
+
+    /// Ends what is not in flight; the rest settles first.
+    pub(super) fn cancel_steps(&mut self, by: By) {
         let steps: Vec<(StepKey, Work)> = self.state.steps.iter().map(|(k, s)| (k.clone(), s.work.clone())).collect();
         for (key, work) in steps {
             match work {
@@ -85,7 +91,6 @@ impl Machine<'_> {
                 Work::Failed => {}
             }
         }
-        Ok(())
     }
 
     pub(super) fn restart(&mut self, by: By) -> Result<(), NotPossible> {

@@ -11,8 +11,11 @@ use crate::run::step::StepKey;
 impl Machine<'_> {
     pub(super) fn recover(&mut self) {
         match self.state.phase {
-            Phase::Finishing => self.act(Action::EvaluateOutputs),
-            Phase::Open => self.recover_steps(),
+            Phase::Finishing => self.finish_up(),
+            Phase::Open => {
+                self.recover_steps();
+                self.check_slas(0);
+            }
             Phase::Waiting | Phase::RetryLater | Phase::Ended(_) => {}
         }
     }

@@ -28,8 +28,13 @@ impl Machine<'_> {
             | Input::Resume { .. }
             | Input::ResumeStep { .. }
             | Input::Restart { .. }
+            | Input::RestartMarked { .. }
             | Input::Replay { .. }
-            | Input::Verdict { .. } => {
+            | Input::Verdict { .. }
+            | Input::ForceRun { .. }
+            | Input::SetLabels { .. }
+            | Input::ChangeStatus { .. }
+            | Input::MarkStep { .. } => {
                 refuse("the store was restored and holds the run; release it first (semel run release)")
             }
             Input::Start
@@ -41,6 +46,8 @@ impl Machine<'_> {
             | Input::ChildEnded { .. }
             | Input::DoubtsBelow { .. }
             | Input::Delivered { .. }
+            | Input::Stop { .. }
+            | Input::SlaChecked { .. }
             | Input::Recover => Ok(()),
         }
     }

@@ -33,7 +33,7 @@ impl Machine<'_> {
                 || match group.stage {
                     Stage::Body => group.failed || group.cancelled,
                     // In a handler only its own failure stops it; the body's is why it runs.
-                    Stage::Errors | Stage::Finally => group.handler_failed,
+                    Stage::Errors | Stage::Finally | Stage::After => group.handler_failed,
                 };
             if !stop && group.next < total && group.open < width {
                 if self.state.paused {
@@ -82,6 +82,7 @@ impl Machine<'_> {
         }
         let next = match group.stage {
             _ if self.state.cancelling => None,
+            Stage::After => None,
             Stage::Body if group.failed && has(Stage::Errors) => Some(Stage::Errors),
             Stage::Body | Stage::Errors if has(Stage::Finally) => Some(Stage::Finally),
             Stage::Body | Stage::Errors | Stage::Finally => None,

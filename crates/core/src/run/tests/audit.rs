@@ -67,7 +67,8 @@ pub fn action_is_possible(state: &RunState, action: &Action) {
         Action::Perform { step, send } => matches!(work(step), Some(Work::Sending(sending)) if sending.send == *send),
         Action::Op(step) => matches!(work(step), Some(Work::Op | Work::Child { run: None, .. })),
         Action::CancelChild { .. } => true,
-        Action::EnterLane => state.phase == Phase::Waiting,
+        Action::EnterLane | Action::ForceLane => state.phase == Phase::Waiting,
+        Action::CheckSla(_) => matches!(state.phase, Phase::Open | Phase::Finishing),
     };
     assert!(fits, "{action:?} in {state:#?}");
 }

@@ -30,6 +30,7 @@ names!(
         Created,
         InputsReplaced,
         Delivered,
+        ReplayOf,
         Started,
         StepStarted,
         Branched,
@@ -51,6 +52,9 @@ names!(
         DoubtRaised,
         Verdict,
         LabelsSet,
+        LabelsReplaced,
+        VariablesSet,
+        VariablesUnset,
         StepEnded,
         StepPaused,
         StepResumed,
@@ -59,13 +63,22 @@ names!(
         Restored,
         Released,
         CancelRequested,
+        StopRequested,
+        SlaBroken,
+        Forced,
         Restarted,
         Replayed,
         Finishing,
+        Concluded,
         Ended,
+        StatusChanged,
     }
 );
-names!(action_name, ACTIONS, Action { Evaluate, EvaluateOutputs, Perform, Op, CancelChild, EnterLane });
+names!(
+    action_name,
+    ACTIONS,
+    Action { Evaluate, EvaluateOutputs, Perform, Op, CancelChild, EnterLane, ForceLane, CheckSla }
+);
 names!(
     input_name,
     INPUTS,
@@ -85,12 +98,19 @@ names!(
         Release,
         Cancel,
         Restart,
+        RestartMarked,
         Replay,
         Verdict,
+        Stop,
+        ForceRun,
+        SetLabels,
+        ChangeStatus,
+        MarkStep,
+        SlaChecked,
         Recover,
     }
 );
-names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Quiet, FlowRetry });
+names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Quiet, FlowRetry, StartDate, Sla });
 
 fn phase_name(phase: Phase) -> &'static str {
     match phase {
@@ -174,6 +194,25 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("completed",   "Replay",           &["open", "refused"]),
     ("completed",   "Verdict",          &["completed"]),
     ("completed",   "Cancel",           &["refused"]),
+    ("waiting",     "ForceRun",         &["waiting", "refused"]),
+    ("waiting",     "Stop",             &["failed", "cancelled"]),
+    ("waiting",     "ChangeStatus",     &["refused"]),
+    ("open",        "ForceRun",         &["open", "refused"]),
+    ("open",        "Stop",             &["open", "failed"]),
+    ("open",        "SlaChecked",       &["failed"]),
+    ("open",        "SetLabels",        &["refused"]),
+    ("open",        "MarkStep",         &["refused"]),
+    ("finishing",   "Stop",             &["failed"]),
+    ("finishing",   "SlaChecked",       &["finishing", "cancelled"]),
+    ("finishing",   "OutputsEvaluated", &["open"]),
+    ("retry later", "Stop",             &["cancelled"]),
+    ("completed",   "Stop",             &["completed"]),
+    ("completed",   "ForceRun",         &["refused"]),
+    ("completed",   "SetLabels",        &["completed"]),
+    ("completed",   "ChangeStatus",     &["failed"]),
+    ("failed",      "RestartMarked",    &["open"]),
+    ("failed",      "ChangeStatus",     &["completed", "refused"]),
+    ("failed",      "MarkStep",         &["open", "finishing", "failed", "refused"]),
 ];
 
 #[test]

@@ -70,6 +70,8 @@ pub fn subflow(id: &str) -> Task {
         wait: true,
         transmit_failed: true,
         key: None,
+        schedule_date: None,
+        new_on_restart: false,
     };
     task(id, TaskKind::Subflow(spec))
 }
@@ -170,11 +172,14 @@ pub fn flow(tasks: Vec<Task>) -> Flow {
         tasks,
         errors: vec![],
         finally: vec![],
+        after: vec![],
         outputs: vec![],
         triggers: vec![],
         lane: None,
         retry: None,
         disabled: false,
         idempotency: None,
+        sla: vec![],
+        checks: vec![],
     }
 }

@@ -18,6 +18,7 @@ macro_rules! scenarios {
     };
 }
 
+mod asked;
 mod crashes;
 mod effects;
 mod groups;
@@ -25,6 +26,7 @@ mod pauses;
 mod people;
 mod random;
 mod restored;
+mod rules;
 mod subruns;
 mod verdicts;
 
@@ -38,6 +40,8 @@ fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
         pauses::SCENARIOS,
         subruns::SCENARIOS,
         restored::SCENARIOS,
+        asked::SCENARIOS,
+        rules::SCENARIOS,
     ];
     rooms.into_iter().flatten()
 }

@@ -184,7 +184,8 @@ impl World {
             Action::Perform { step, .. } | Action::Op(step) => next(&mut self.calls, step),
             Action::EvaluateOutputs => next(&mut self.evaluations, &key("outputs")),
             // Whoever ends the child tells so; entering a lane ends in a start.
-            Action::CancelChild { .. } | Action::EnterLane => Answer::Good,
+            Action::CancelChild { .. } | Action::EnterLane | Action::ForceLane => Answer::Good,
+            Action::CheckSla(_) => next(&mut self.evaluations, &key("sla")),
         };
         self.answer_with(action, scripted)
     }
@@ -217,8 +218,11 @@ impl World {
                 self.must(Input::Continue);
             }
             Action::CancelChild { .. } => {}
-            Action::EnterLane => {
+            Action::EnterLane | Action::ForceLane => {
                 self.must(Input::Start);
+            }
+            Action::CheckSla(sla) => {
+                self.must(Input::SlaChecked { sla: *sla, holds: !matches!(answer, Answer::Fail) });
             }
         }
         true

@@ -53,7 +53,8 @@ pub async fn find(app: &AppState, workspace: &WorkspaceId, id: RunId) -> Result<
 
 /// The state that lists and single executions show.
 pub fn state_of(row: &RunRow) -> KestraState {
-    StateOf { status: row.status, warned: row.warned, ended: row.ended_at.is_some() }.kestra()
+    StateOf { status: row.status, warned: row.warned, ended: row.ended_at.is_some(), conclusion: row.conclusion }
+        .kestra()
 }
 
 fn time(at: Millis) -> Json {

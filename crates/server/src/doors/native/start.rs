@@ -53,6 +53,7 @@ pub async fn post(call: Call) -> Answer {
         labels: labels(body.labels)?,
         correlation_id: body.correlation_id,
         run: None,
+        start_at: None,
     };
     let result = call.app.admit(occurrence).await?;
     let style = Style { wait, preference_applied: true, outputs: true, decision: true, bare: None };

@@ -263,6 +263,8 @@ impl Walk<'_> {
                 Stage::Body => flow.tasks.clone(),
                 Stage::Errors => flow.errors.clone(),
                 Stage::Finally => flow.finally.clone(),
+                // No flow of the simulator has tasks for after its end.
+                Stage::After => vec![],
             };
         }
         let Some(task) = self.task(group) else { return vec![] };
@@ -275,6 +277,7 @@ impl Walk<'_> {
         match stage {
             Stage::Errors => task.errors,
             Stage::Finally => task.finally,
+            Stage::After => vec![],
             Stage::Body => match (task.kind, self.lists.get(group)) {
                 (Kind::Sequential(tasks) | Kind::Parallel { tasks, .. }, _) => tasks,
                 (Kind::If { then, .. }, Some(ListName::Then)) => then,

@@ -61,7 +61,12 @@ impl Model {
                 OpKind::KvSet { namespace, key, .. }
                 | OpKind::KvGet { namespace, key, .. }
                 | OpKind::KvDelete { namespace, key, .. } => (namespace.clone(), key.clone()),
-                OpKind::Admit(_) | OpKind::EnterLane | OpKind::Toggle { .. } => continue,
+                OpKind::Admit(_)
+                | OpKind::EnterLane
+                | OpKind::EnterLaneOrEnd { .. }
+                | OpKind::ForceLane
+                | OpKind::Toggle { .. }
+                | OpKind::Kill { .. } => continue,
             };
             let place = (commit.workspace.0.clone(), namespace, key);
             let there = self.kv.contains(&place);
