@@ -216,7 +216,8 @@ pub async fn put(call: Call) -> Answer {
 
 fn request(wanted: Wanted) -> Result<BackfillRequest, Problem> {
     let instant = |name: &str, text: &str| {
-        Millis::parse_rfc3339(text).ok_or_else(|| Problem::field(name, "must be an instant such as 2026-01-31T10:00:00Z"))
+        Millis::parse_rfc3339(text)
+            .ok_or_else(|| Problem::field(name, "must be an instant such as 2026-01-31T10:00:00Z"))
     };
     Ok(BackfillRequest {
         start: instant("backfill.start", &wanted.start)?,
@@ -275,7 +276,11 @@ async fn each(call: &Call, triggers: Vec<Named>, what: Act) -> Answer {
 
 fn bounded(triggers: Vec<Named>) -> Result<Vec<Named>, Problem> {
     let fits = triggers.len() <= TRIGGERS_MAX;
-    if fits { Ok(triggers) } else { Err(Problem::new(Code::BodyInvalid, format!("at most {TRIGGERS_MAX} triggers at once"))) }
+    if fits {
+        Ok(triggers)
+    } else {
+        Err(Problem::new(Code::BodyInvalid, format!("at most {TRIGGERS_MAX} triggers at once")))
+    }
 }
 
 async fn by_triggers(call: Call, what: Act) -> Answer {
