@@ -4,6 +4,7 @@ use crate::admit::{Lineage, prepare};
 use crate::api::{AdmitError, FlowLookupError, Occurrence};
 use crate::away;
 use crate::flows::{Flows, LoadedFlow};
+use crate::inputs;
 use crate::scope::{ExprScope, Services};
 use semel_core::admission::{MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom};
 use semel_core::duration;
@@ -105,7 +106,17 @@ impl Evaluator<'_> {
         }
         let mut out = serde_json::Map::new();
         for output in &self.flow.index.flow.outputs {
-            out.insert(output.id.clone(), self.json(&output.value)?.to_stored());
+            let value = self.json(&output.value)?;
+            // What holds a secret stays as it is: nothing may look at it here.
+            let value = match (output.output_type, value.to_plain_json()) {
+                (Some(declared), Some(plain)) => {
+                    let typed = inputs::output(declared, &plain);
+                    let wrong = |why| Failure::new("bad_output", format!("the output `{}`: {why}", output.id));
+                    Value::from_json(&typed.map_err(wrong)?)
+                }
+                _ => value,
+            };
+            out.insert(output.id.clone(), value.to_stored());
         }
         Ok(Some(Payload::new(Json::Object(out))))
     }
@@ -161,6 +172,10 @@ impl Evaluator<'_> {
             _ => return Err(not_list()),
         };
         let count = match &list {
+            Value::List(items) if items.contains(&Value::Null) => {
+                let message = format!("Found null values on Each, with values={}", list.to_text());
+                return Err(Failure::new("not_a_list", message));
+            }
             Value::List(items) => items.len(),
             _ => 0,
         };

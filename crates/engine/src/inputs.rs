@@ -4,6 +4,7 @@ use crate::api::FieldError;
 use crate::masking::{Mask, Masker};
 use crate::scope::put_dotted;
 use semel_core::ir::{InputDef, InputType};
+use semel_core::limits::Limits;
 use semel_core::time::Millis;
 use semel_core::{duration, files};
 use semel_expr::{Budget, Scope, Value, render_json};
@@ -133,9 +134,13 @@ fn convert(def: &InputDef, value: &Json, scope: &dyn Scope) -> Result<Json, Stri
 fn typed(input_type: InputType, def: &InputDef, value: &Json) -> Result<Json, String> {
     let wrong = || format!("expected {}, got {}", type_word(input_type), kind(value));
     match input_type {
-        InputType::String | InputType::Uri | InputType::Yaml | InputType::Secret => {
+        InputType::String | InputType::Uri | InputType::Secret => {
             value.as_str().map(|_| value.clone()).ok_or_else(wrong)
         }
+        InputType::Yaml => match value {
+            Json::String(text) => semel_flow::yaml_value(text, &Limits::default()),
+            other => Ok(other.clone()),
+        },
         InputType::Int => integer(value).map(Json::from).ok_or_else(wrong),
         InputType::Float => number(value).and_then(serde_json::Number::from_f64).map(Json::Number).ok_or_else(wrong),
         InputType::Bool => match value {
@@ -200,6 +205,28 @@ fn file(def: &InputDef, value: &Json) -> Result<Json, String> {
         return Err(format!("its name must end with one of {}", endings.join(", ")));
     }
     Ok(value.clone())
+}
+
+/// A value of the flow's outputs as the type that it is declared with; texts are read, other values become texts.
+pub fn output(output_type: InputType, value: &Json) -> Result<Json, String> {
+    let wrong = || format!("expected {}, got {}", type_word(output_type), kind(value));
+    match (output_type, value) {
+        (_, Json::Null) => Ok(Json::Null),
+        (InputType::Int, _) => integer(value).map(Json::from).ok_or_else(wrong),
+        (InputType::Float, _) => {
+            number(value).and_then(serde_json::Number::from_f64).map(Json::Number).ok_or_else(wrong)
+        }
+        (InputType::Bool, Json::Bool(_)) => Ok(value.clone()),
+        (InputType::Bool, Json::String(text)) => {
+            text.trim().to_ascii_lowercase().parse().map(Json::Bool).map_err(|_| wrong())
+        }
+        (InputType::Bool, _) => Err(wrong()),
+        (InputType::Json, Json::String(text)) => serde_json::from_str(text).map_err(|_| wrong()),
+        (InputType::Yaml, Json::String(text)) => semel_flow::yaml_value(text, &Limits::default()),
+        (InputType::Json | InputType::Yaml, _) => Ok(value.clone()),
+        (InputType::Array | InputType::Multiselect, _) => list_of(value).map(Json::Array).ok_or_else(wrong),
+        _ => Ok(Json::String(plain(value))),
+    }
 }
 
 fn parsed<T: std::str::FromStr>(value: &Json, message: &str) -> Result<Json, String> {

@@ -50,6 +50,14 @@ fn text(value: impl Into<String>) -> Value {
     Value::Str(Arc::from(value.into()))
 }
 
+/// The value of a loop: Kestra makes texts of numbers and booleans. Maps and lists print as their JSON either way.
+fn as_text(value: Value) -> Value {
+    match value {
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) => text(value.to_text()),
+        other => other,
+    }
+}
+
 fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::map(entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect::<IndexMap<_, _>>())
 }
@@ -102,11 +110,18 @@ impl ExprScope<'_> {
             "attemptsCount".to_owned(),
             Value::Int(i128::from(step.map_or(0, |s| s.attempt.saturating_sub(1)))),
         );
+        let mut parent = key.parent();
+        while let Some(iteration) = parent.take_if(|parent| parent.iteration_number().is_some()) {
+            parent = iteration.parent();
+        }
+        if let Some(parent) = parent.filter(|parent| !parent.is_root()) {
+            entries.insert("parentId".to_owned(), text(run.state.step_id(&parent).hex()));
+        }
         if let Some(at) = step.and_then(|s| s.first_at) {
             entries.insert("startDate".to_owned(), text(at.to_rfc3339()));
         }
         if let (Some(value), Some((_, n))) = (self.memory.loop_values(key).pop(), key.iterations().pop()) {
-            entries.insert("value".to_owned(), value);
+            entries.insert("value".to_owned(), as_text(value));
             entries.insert("iteration".to_owned(), Value::Int(i128::from(n)));
         }
         Some(Value::map(entries))
@@ -130,7 +145,7 @@ impl ExprScope<'_> {
         let mut entry = IndexMap::new();
         let values = self.memory.loop_values(key);
         if key.parent().is_some_and(|parent| parent.iteration_number().is_some()) {
-            let value = values.last().cloned().unwrap_or(Value::Null);
+            let value = as_text(values.last().cloned().unwrap_or(Value::Null));
             entry.insert("taskrun".to_owned(), map([("value", value)]));
         }
         let output = self.memory.outputs.get(key.task_id());
@@ -176,7 +191,7 @@ impl Scope for ExprScope<'_> {
             "run" => self.run_root(),
             "execution" => self.execution_root(),
             "taskrun" => self.taskrun_root(),
-            "item" => self.taskrun_root().and_then(|t| t.get("value")),
+            "item" => self.run.and_then(|run| self.memory.loop_values(run.step?).pop()),
             "step" => self.run.and_then(|r| r.step.map(|key| map([("id", text(r.state.step_id(key).hex()))]))),
             "task" => {
                 let task = self.flow.index.task(self.run?.step?.task_id())?;

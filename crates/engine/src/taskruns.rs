@@ -17,7 +17,7 @@ pub struct TaskRun {
     pub id: Hash16,
     pub step: StepKey,
     pub parent: Option<Hash16>,
-    /// The item and the number of the nearest loop around it.
+    /// The item and the number of the loop that it stands in.
     pub value: Option<String>,
     pub iteration: Option<u32>,
     pub attempts: Vec<History>,
@@ -134,8 +134,8 @@ impl Telling {
                 run.open_attempt(at);
                 run.close_attempt(KestraState::Failed, at);
             }),
-            Event::OpDone { step, output: Some(output), .. } => {
-                self.outputs.insert(step.clone(), output.json().clone());
+            Event::OpDone { step, ok: true, output, .. } => {
+                self.end(step, KestraState::Success, at, output.as_ref().map(|output| output.json().clone()));
             }
             Event::ChildStarted { step, run } => {
                 self.outputs.insert(step.clone(), serde_json::json!({"executionId": run.to_string()}));
@@ -208,7 +208,9 @@ impl Telling {
             known.enter(KestraState::Running, at);
             return;
         }
-        let nearest = step.iterations().pop();
+        // Only the tasks right below a loop carry its value.
+        let below = step.parent().is_some_and(|parent| parent.iteration_number().is_some());
+        let nearest = step.iterations().pop().filter(|_| below);
         let value = nearest.as_ref().and_then(|(key, n)| self.loops.get(key)?.get(*n as usize).map(Value::to_text));
         let run = TaskRun {
             id,
@@ -239,7 +241,9 @@ impl Telling {
     fn end(&mut self, step: &StepKey, state: KestraState, at: Millis, output: Option<Json>) {
         let output = output.or_else(|| self.outputs.remove(step));
         self.with(step, |run| {
-            if !run.is_group && state != KestraState::Skipped {
+            let failed_already =
+                state != KestraState::Success && run.attempts.last().is_some_and(|attempt| ended(attempt));
+            if !run.is_group && state != KestraState::Skipped && !failed_already {
                 run.open_attempt(run.history.last().map_or(at, |(_, at)| *at));
                 run.close_attempt(state, at);
             }
@@ -249,6 +253,10 @@ impl Telling {
             run.enter(state, at);
         });
     }
+}
+
+fn ended(attempt: &History) -> bool {
+    attempt.last().is_some_and(|(state, _)| state.is_terminal())
 }
 
 fn top_of(step: &StepKey) -> &str {

@@ -37,6 +37,8 @@ const ROOTS: &[&str] = &[
 ];
 /// What exists only inside a run.
 const INSIDE_ONLY: &[&str] = &["outputs", "task", "taskrun", "tasks", "parent", "parents", "item", "step"];
+/// What the types of a flow in Kestra's spelling begin with.
+const KESTRA_TYPES: &str = "io.kestra.";
 /// Functions that can read any task's outputs without naming it.
 const READS_ANY_OUTPUT: &[&str] = &["fetchContext", "printContext", "iterationOutput", "parentOutput", "loopOutputs"];
 
@@ -81,6 +83,16 @@ fn expressions(context: &mut Context) -> OutputsRead {
     read
 }
 
+/// A name that does not exist. A flow in Kestra's spelling is judged as Kestra does, where the run is what fails, or
+/// does not, since `??` may stand behind the name; what is evaluated before a run exists is refused in any case.
+fn unknown(context: &Context, used: &TemplateUse, code: &'static str, at: Range<usize>, message: String) -> Finding {
+    if used.moment != Moment::Admission && context.source.text.contains(KESTRA_TYPES) {
+        Finding::warning(code, at, message)
+    } else {
+        Finding::error(code, at, message)
+    }
+}
+
 /// The place in the file of a piece of an expression.
 fn locate(context: &Context, used: &TemplateUse, at: Option<Range<usize>>) -> Range<usize> {
     match (used.node.scalar(), at) {
@@ -121,7 +133,7 @@ fn roots(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
             Finding::error(codes::UNKNOWN_VARIABLE, at, message)
                 .suggest("use `inputs`, `trigger`, `vars`, `labels` or `flow`")
         } else {
-            let finding = Finding::error(codes::UNKNOWN_VARIABLE, at, format!("unknown variable `{root}`"));
+            let finding = unknown(context, used, codes::UNKNOWN_VARIABLE, at, format!("unknown variable `{root}`"));
             finding.maybe_suggest(meant_root(context, root))
         };
         context.report(finding);
@@ -149,7 +161,10 @@ fn inputs(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
     for path in paths.iter().filter(|path| path.root == "inputs") {
         if let Some((name, at)) = &path.member {
             let at = locate(context, used, Some(at.clone()));
-            context.declared_input(name, &at);
+            if let Some((message, help)) = context.undeclared_input(name) {
+                let finding = unknown(context, used, codes::UNKNOWN_INPUT, at, message);
+                context.report(finding.maybe_suggest(help));
+            }
         }
     }
 }
@@ -181,7 +196,7 @@ fn outputs(context: &mut Context, used: &TemplateUse, paths: &[Path]) {
                 let near = suggest::did_you_mean(id, context.tasks.keys().map(String::as_str));
                 let hint =
                     dashed.map(|task| format!("write `outputs['{task}']`: a `-` after a name is a minus")).or(near);
-                let finding = Finding::error(codes::UNKNOWN_OUTPUT, at, format!("no task has the id `{id}`"));
+                let finding = unknown(context, used, codes::UNKNOWN_OUTPUT, at, format!("no task has the id `{id}`"));
                 context.report(finding.maybe_suggest(hint));
             }
             (Some(task), Moment::Task(order)) if task.order == order => {

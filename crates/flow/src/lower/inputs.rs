@@ -13,7 +13,7 @@ use semel_core::ir::{InputDef, InputType, OutputDef};
 use serde_json::Value as Json;
 use std::ops::Range;
 
-const COMMON: &[&str] = &["id", "type", "required", "defaults", "displayName", "description"];
+const COMMON: &[&str] = &["id", "name", "type", "required", "defaults", "displayName", "description"];
 const NOT_BUILT: &[&str] = &["prefill", "dependsOn", "expression", "autoSelectFirst", "accept", "options", "fields"];
 const OUTPUT: Names = Names {
     what: "an output",
@@ -87,7 +87,9 @@ impl<'a> Context<'a> {
 
     fn input_def(&mut self, node: &'a Node) -> Option<InputDef> {
         let raw = self.map(node, "an input")?;
-        let id = self.required(&raw, "an input", "id").and_then(|node| self.id(node, INPUT_ID));
+        // `name` is how older flows of Kestra call it.
+        let named = raw.get("name").filter(|_| raw.get("id").is_none());
+        let id = named.or_else(|| self.required(&raw, "an input", "id")).and_then(|node| self.id(node, INPUT_ID));
         let type_node = self.required(&raw, "an input", "type");
         let input_type = type_node.and_then(|node| self.input_type(node, "type"));
         if let Some(id) = &id {

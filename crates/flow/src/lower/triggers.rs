@@ -162,16 +162,21 @@ impl<'a> Context<'a> {
 
     /// Reports an input name that the flow does not declare.
     pub fn declared_input(&mut self, name: &str, at: &Range<usize>) {
-        if !self.input_roots.contains(first_part(name)) && !self.is_full() {
-            let near = suggest::did_you_mean(name, self.inputs.keys().map(String::as_str));
-            let finding =
-                Finding::error(codes::UNKNOWN_INPUT, at.clone(), format!("the flow has no input `{}`", short(name)));
-            let finding = match self.inputs.is_empty() {
-                true => finding.suggest("the flow declares no inputs"),
-                false => finding.maybe_suggest(near),
-            };
-            self.report(finding);
+        if let Some((message, help)) = self.undeclared_input(name) {
+            self.report(Finding::error(codes::UNKNOWN_INPUT, at.clone(), message).maybe_suggest(help));
         }
+    }
+
+    /// What to say about an input that the flow does not declare, and what may help.
+    pub fn undeclared_input(&self, name: &str) -> Option<(String, Option<String>)> {
+        if self.input_roots.contains(first_part(name)) || self.is_full() {
+            return None;
+        }
+        let help = match self.inputs.is_empty() {
+            true => Some("the flow declares no inputs".to_owned()),
+            false => suggest::did_you_mean(name, self.inputs.keys().map(String::as_str)),
+        };
+        Some((format!("the flow has no input `{}`", short(name)), help))
     }
 
     fn webhook(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {

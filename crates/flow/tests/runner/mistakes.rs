@@ -159,6 +159,17 @@ fn unknown_output() {
 }
 
 #[test]
+fn names_that_do_not_exist_in_a_flow_of_kestra_are_warnings() {
+    let log = |text: &str| log(text).replace("log.Log", "io.kestra.plugin.core.log.Log");
+    for text in ["\"{{ ko }}\"", "\"{{ inputs.gone ?? 1 }}\"", "\"{{ outputs.gone.value }}\""] {
+        let shown = shown(&log(text));
+        assert!(shown.starts_with("warning[unknown_") && !shown.contains("error["), "{shown}");
+    }
+    let key = format!("{}idempotency:\n  key: \"{{{{ ko }}}}\"\n", log("x"));
+    assert!(shown(&key).contains("error[unknown_variable]"));
+}
+
+#[test]
 fn output_of_a_later_task() {
     let source = tasks(
         "  - id: first\n    type: debug.Return\n    format: \"{{ outputs.second.value }}\"\n  - id: second\n    type: debug.Return\n    format: x\n",

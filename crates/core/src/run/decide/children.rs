@@ -52,7 +52,7 @@ impl Machine<'_> {
             EndStatus::Completed => self.end_step(key, StepOutcome::Success, Some(outputs), None),
             _ if self.state.cancelling => self.end_step(key, StepOutcome::Cancelled, None, None),
             EndStatus::Failed | EndStatus::Cancelled if !transmit => {
-                self.end_step(key, StepOutcome::Warning, Some(outputs), None);
+                self.end_step(key, StepOutcome::Success, Some(outputs), None);
             }
             EndStatus::Failed => self.end_step(key, StepOutcome::Failed, Some(outputs), Some(failure("failed"))),
             EndStatus::Cancelled => {

@@ -124,8 +124,10 @@ impl Machine<'_> {
         let task = self.flow.task(key.task_id()).filter(|_| key.iteration_number().is_none());
         let outcome = match (outcome, task) {
             (StepOutcome::Warning, Some(task)) if task.allow_warning => StepOutcome::Success,
+            (StepOutcome::Failed, Some(task)) if task.allow_failure && task.allow_warning => StepOutcome::Success,
             (other, _) => other,
         };
+        let failure = failure.filter(|_| outcome != StepOutcome::Success);
         let tolerated = outcome == StepOutcome::Failed && task.is_some_and(|t| t.allow_failure);
         self.clear_timers(|timer| timer.step == *key);
         self.emit(Event::StepEnded { step: key.clone(), outcome, at: self.now, tolerated, output, failure });
