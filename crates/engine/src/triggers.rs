@@ -97,7 +97,7 @@ impl Engine {
             return Err(TriggerError::NotPossible("the backfill must start before it ends".to_owned()));
         }
         let backfill = Backfill {
-            id: format!("backfill {}", now.to_rfc3339()),
+            id: format!("backfill {:016x}", self.services().entropy.random()),
             start: wanted.start,
             end,
             current: wanted.start,

@@ -463,7 +463,10 @@ impl Driver {
     /// The state that flow triggers are to hear of, if it is a new one and somebody wants to.
     fn announcement(&self, active: &mut Active, commit: &RunCommit) -> Option<String> {
         let state = state_word(&active.state);
-        if commit.events.is_empty() || std::mem::replace(&mut active.said, state) == state {
+        // A run that was restarted may end as before within one commit.
+        let ends = active.committed.events.iter().any(|event| matches!(event, Event::Ended { .. }));
+        let changed = std::mem::replace(&mut active.said, state) != state;
+        if commit.events.is_empty() || !(changed || ends) {
             return None;
         }
         self.flows.is_heard(&active.workspace, &[state]).then(|| state.to_owned())
