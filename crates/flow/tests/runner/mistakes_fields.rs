@@ -338,7 +338,7 @@ fn bad_timezone_and_trigger_type() {
     13 |     type: io.kestra.plugin.core.trigger.Webhok
        |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
        |
-       = note: expected one of: trigger.Webhook, trigger.Schedule, trigger.ScheduleOnDates
+       = note: expected one of: trigger.Webhook, trigger.Schedule, trigger.ScheduleOnDates, trigger.Flow, http.Trigger
        = help: did you mean `trigger.Webhook`?
     "#);
 }
