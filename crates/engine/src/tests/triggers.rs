@@ -7,7 +7,7 @@ mod schedules;
 use crate::api::Occurrence;
 use crate::handle::{Engine, Parts};
 use crate::ports::{Clock, Performer};
-use crate::system::SystemEntropy;
+use crate::tests::world::Counting;
 use parking_lot::Mutex;
 use semel_core::admission::PresetName;
 use semel_core::limits::Limits;
@@ -19,6 +19,7 @@ use serde_json::{Value as Json, json};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 struct Set(Arc<Mutex<Millis>>);
@@ -55,7 +56,8 @@ impl House {
         let engine = Engine::start(Parts {
             store: MemoryStore::new(Arc::new(move || *reading.lock())),
             clock: Arc::new(Set(clock.clone())),
-            entropy: Arc::new(SystemEntropy),
+            // Runs of one millisecond are listed in the order in which they came.
+            entropy: Arc::new(Counting(AtomicU64::new(1))),
             performer: Arc::new(Outside(outside.clone())),
             catalog: &semel_tasks::REGISTRY,
             limits: Limits::default(),

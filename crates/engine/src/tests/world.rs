@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Ids and numbers that only count.
-struct Counting(AtomicU64);
+pub struct Counting(pub AtomicU64);
 
 impl Entropy for Counting {
     fn run_id(&self, now: Millis) -> RunId {

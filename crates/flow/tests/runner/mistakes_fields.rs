@@ -151,7 +151,7 @@ fn unknown_type() {
     5 |     type: io.kestra.plugin.scripts.python.Script
       |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = note: expected one of: flow.Sequential, flow.Parallel, flow.If, flow.Switch, flow.ForEach, flow.Sleep, flow.Pause, flow.Subflow, log.Log, debug.Return, http.Request, execution.Labels
+      = note: expected one of: flow.Sequential, flow.Parallel, flow.If, flow.Switch, flow.ForEach, flow.Sleep, flow.Pause, flow.Subflow, log.Log, debug.Return, http.Request, storage.Write, storage.Split, storage.FilterItems, execution.Labels
     "#);
     assert_snapshot!(shown(&tasks("  - id: a\n    type: Log\n    message: hi\n")), @r#"
     error[unknown_type]: no task type `Log`
@@ -338,7 +338,7 @@ fn bad_timezone_and_trigger_type() {
     13 |     type: io.kestra.plugin.core.trigger.Webhok
        |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
        |
-       = note: expected one of: trigger.Webhook, trigger.Schedule, trigger.ScheduleOnDates
+       = note: expected one of: trigger.Webhook, trigger.Schedule, trigger.ScheduleOnDates, trigger.Flow, http.Trigger
        = help: did you mean `trigger.Webhook`?
     "#);
 }

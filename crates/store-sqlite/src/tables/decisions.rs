@@ -89,7 +89,9 @@ pub fn search(cx: &Cx, ws: i64, query: &DecisionQuery) -> Result<Vec<DecisionRow
     let Some(key) = &query.key else { return filtered(cx, ws, query, "", &[]) };
     let mut found = filtered(cx, ws, query, " AND odd = 1 AND key = ?", &[Value::Text(key.clone())])?;
     for hash in claims::plain_hashes(cx, ws, key)? {
-        found.extend(filtered(cx, ws, query, " AND odd = 0 AND claim = ?", &[Value::Blob(hash.0.to_vec())])?);
+        // Rows whose key was erased must not use up the limit.
+        let plain = " AND odd = 0 AND key IS NOT NULL AND claim = ?";
+        found.extend(filtered(cx, ws, query, plain, &[Value::Blob(hash.0.to_vec())])?);
     }
     found.retain(|row| row.key.as_ref() == Some(key));
     found.sort_by_key(|row| std::cmp::Reverse(row.seq));

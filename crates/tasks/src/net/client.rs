@@ -289,7 +289,7 @@ impl Call {
 /// The read that an answer sends us to, if it does. A write is never sent a second time: its answer is returned, unless it
 /// says that what it came to can be read elsewhere.
 fn redirected(answer: &Answer, mut next: Call) -> Option<Call> {
-    let seen_elsewhere = matches!(answer.status.as_u16(), 301 | 302 | 303);
+    let seen_elsewhere = matches!(answer.status.as_u16(), 301..=303);
     let again = matches!(answer.status.as_u16(), 307 | 308);
     if !(seen_elsewhere || again && is_read(&next.method)) {
         return None;

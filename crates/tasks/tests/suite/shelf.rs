@@ -59,7 +59,7 @@ impl Files for Shelf {
         let line = |seq: u64| LogEntry {
             seq,
             at: semel_core::Millis(0),
-            level: if seq % 2 == 0 { "WARN" } else { "DEBUG" }.to_owned(),
+            level: if seq.is_multiple_of(2) { "WARN" } else { "DEBUG" }.to_owned(),
             task: format!("t{}", seq % 3),
             message: format!("line {seq}"),
         };

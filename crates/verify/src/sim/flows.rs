@@ -388,8 +388,10 @@ impl Flow {
         let value = match loops {
             0 => "",
             1 => "/{{ taskrun.value }}",
-            2 => "/{{ parent.taskrun.value }}/{{ taskrun.value }}",
-            _ => "/{{ parents[1].taskrun.value }}/{{ parent.taskrun.value }}/{{ taskrun.value }}",
+            // A group inside a loop has the loop's value, so it is among the parents too.
+            _ => {
+                "{% for p in parents %}{% if p.taskrun is defined %}/{{ p.taskrun.value }}{% endif %}{% endfor %}/{{ taskrun.value }}"
+            }
         };
         let method = match call.class {
             Class::Read => "GET",
