@@ -26,6 +26,7 @@ mod pauses;
 mod polling;
 pub mod ports;
 mod replay;
+mod rounds;
 mod schedules;
 mod scope;
 pub mod secrets;

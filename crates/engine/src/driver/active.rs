@@ -376,6 +376,7 @@ fn note_failure(event: &Event, failures: &mut BTreeMap<Hash16, Payload>) {
         Event::StepEnded { failure: Some(failure), .. }
         | Event::OpDone { failure: Some(failure), .. }
         | Event::StepResumed { failure: Some(failure), .. }
+        | Event::GroupAnswered { failure: Some(failure), .. }
         | Event::StopRequested { failure, .. } => {
             failures.insert(failure.message.digest, failure.message.clone());
         }

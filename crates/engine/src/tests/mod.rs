@@ -4,6 +4,7 @@ mod crashes;
 mod doors;
 mod flows;
 mod handle;
+mod kinds;
 mod pauses;
 mod races;
 mod sweeps;

@@ -5,6 +5,7 @@
 
 mod conditions;
 pub(crate) mod cron;
+mod dag;
 mod defaults;
 mod effect;
 mod fields;
@@ -15,6 +16,7 @@ mod inputs;
 mod labels;
 mod lane;
 mod leaf;
+mod loops;
 mod pause;
 mod preconditions;
 mod retry;

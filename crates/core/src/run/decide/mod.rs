@@ -17,6 +17,7 @@ mod asked;
 mod children;
 mod effects;
 mod evaluated;
+mod exits;
 mod pauses;
 mod people;
 mod recover;
@@ -29,7 +30,7 @@ pub use rules::finishing_action;
 use super::event::{Action, By, EndStatus, Event, Failure, Input, Payload, StepOutcome, TimerWhy, VerdictKind};
 use super::index::FlowIndex;
 use super::retry::delay_ms;
-use super::state::{Phase, RunState, Work};
+use super::state::{Exit, Phase, RunState, Work};
 use super::step::StepKey;
 use crate::limits::Limits;
 use crate::planted;
@@ -153,6 +154,9 @@ impl Machine<'_> {
         if let Some(concluded) = self.state.concluded.clone() {
             return self.after_is_over(concluded);
         }
+        if let Some(Exit { step, outcome }) = self.state.exit.clone().filter(|_| !self.state.cancelling) {
+            return self.exited(&step, outcome);
+        }
         match outcome {
             StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => {
                 self.emit(Event::Finishing);
@@ -209,8 +213,8 @@ impl Machine<'_> {
 
     fn root_warned(&self) -> bool {
         match self.state.steps.get(&StepKey::root()).map(|s| &s.work) {
-            Some(Work::Group(group)) => group.warned,
-            _ => false,
+            Some(Work::Group(group)) if group.warned => true,
+            _ => self.state.exit.as_ref().is_some_and(|exit| exit.outcome == StepOutcome::Warning),
         }
     }
 }

@@ -30,7 +30,7 @@ impl Machine<'_> {
             Phase::Open if self.state.cancelling || self.state.concluded.is_some() => {}
             Phase::Open => {
                 self.emit(Event::StopRequested { by: by.clone(), status, failure });
-                self.cancel_steps(by);
+                self.stop_steps(Some(&by));
             }
             Phase::Waiting | Phase::RetryLater | Phase::Finishing => {
                 self.emit(Event::StopRequested { by, status, failure: failure.clone() });

@@ -35,6 +35,7 @@ names!(
         StepStarted,
         Branched,
         GroupAsks,
+        GroupAnswered,
         LoopStarted,
         GroupStage,
         TimerSet,
@@ -58,6 +59,7 @@ names!(
         StepEnded,
         StepPaused,
         StepResumed,
+        Exited,
         Paused,
         Resumed,
         Restored,
@@ -110,7 +112,7 @@ names!(
         Recover,
     }
 );
-names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Quiet, FlowRetry, StartDate, Sla });
+names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Interval, Quiet, FlowRetry, StartDate, Sla });
 
 fn phase_name(phase: Phase) -> &'static str {
     match phase {
@@ -154,7 +156,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("waiting",     "TimerFired",       &["waiting"]),
     ("waiting",     "Recover",          &["waiting"]),
     ("waiting",     "Delivered",        &["waiting"]),
-    ("open",        "Evaluated",        &["open", "finishing", "failed", "retry later"]),
+    ("open",        "Evaluated",        &["open", "finishing", "completed", "failed", "cancelled", "retry later"]),
     ("open",        "Performed",        &["open", "finishing", "failed", "cancelled", "retry later"]),
     ("open",        "TimerFired",       &["open", "finishing", "failed", "cancelled"]),
     ("open",        "ChildEnded",       &["open", "finishing", "failed", "cancelled"]),
