@@ -31,7 +31,9 @@ const JOURNAL_PAGE: u32 = 1_000;
 
 /// Kestra's word for the state of a run.
 pub(crate) fn state_word(state: &RunState) -> &'static str {
-    StateOf { status: state.status(), warned: state.warned, ended: state.is_ended(), conclusion: state.conclusion }.kestra().word()
+    StateOf { status: state.status(), warned: state.warned, ended: state.is_ended(), conclusion: state.conclusion }
+        .kestra()
+        .word()
 }
 
 /// What a trigger makes of a change.
