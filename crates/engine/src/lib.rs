@@ -18,6 +18,7 @@ pub mod flows;
 mod handle;
 mod hearing;
 mod inputs;
+mod inspect;
 pub mod items;
 mod masking;
 mod memory;
@@ -39,6 +40,7 @@ mod triggers;
 
 pub use api::*;
 pub use handle::{Engine, Parts};
+pub use inspect::CheckedInput;
 pub use pauses::OpenPause;
 pub use semel_tasks::signature::SignatureError;
 pub use triggers::{BackfillRequest, TriggerError, TriggerView};

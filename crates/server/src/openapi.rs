@@ -86,6 +86,9 @@ fn responses(route: &Route, shape: Option<&Shape>) -> Json {
             let content = json!({*kind: {}});
             out.insert("200".into(), json!({"description": "Done.", "content": content}));
         }
+        Some(Answers::Accepted) => {
+            out.insert("202".into(), json!({"description": "It will be done."}));
+        }
         Some(Answers::Nothing) | None => {
             out.insert("204".into(), json!({"description": "Done."}));
         }

@@ -51,7 +51,8 @@ pub fn page(
     let count = numbered(&format!("SELECT count(*) FROM runs r WHERE r.ws = ?{terms}"));
     let columns = whole_columns();
     let order = search.order();
-    let page = numbered(&format!("SELECT {columns} FROM {WHOLE} WHERE r.ws = ?{terms} ORDER BY {order} LIMIT ? OFFSET ?"));
+    let page =
+        numbered(&format!("SELECT {columns} FROM {WHOLE} WHERE r.ws = ?{terms} ORDER BY {order} LIMIT ? OFFSET ?"));
     let mut paged = values();
     paged.push(Val::int(search.limit));
     paged.push(Val::int(i64::try_from(search.offset).unwrap_or(i64::MAX)));

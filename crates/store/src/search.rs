@@ -146,7 +146,11 @@ impl FieldTest {
 impl LabelTest {
     fn holds(&self, row: &RunRow, labels: &[Label]) -> bool {
         let has = |(name, value): &Label| {
-            if name == CORRELATION_LABEL { row.correlation_id == *value } else { labels.contains(&(name.clone(), value.clone())) }
+            if name == CORRELATION_LABEL {
+                row.correlation_id == *value
+            } else {
+                labels.contains(&(name.clone(), value.clone()))
+            }
         };
         match self {
             LabelTest::All(pairs) => pairs.iter().all(has),

@@ -59,7 +59,7 @@ pub async fn deliver(call: &Call, workspace: &WorkspaceId) -> Result<Option<(Web
         inputs: json!({}),
         trigger: json!({
             "body": body,
-            "headers": event::visible_headers(&call.headers, proof),
+            "headers": event::visible_headers(&call.headers, &call.spelling, proof),
             "parameters": parameters(&call.query),
         })
         .into(),

@@ -11,6 +11,8 @@ pub enum Answers {
     Json(Json),
     /// 204.
     Nothing,
+    /// 202.
+    Accepted,
     /// 200 with text of this media type.
     Text(&'static str),
 }
@@ -31,11 +33,15 @@ fn pages(of: &str) -> Shape {
     shows(page(of))
 }
 
-fn removes() -> Shape {
+pub fn removes() -> Shape {
     Shape { body: None, body_required: false, answers: Answers::Nothing }
 }
 
-fn says(kind: &'static str) -> Shape {
+pub fn accepts() -> Shape {
+    Shape { body: None, body_required: false, answers: Answers::Accepted }
+}
+
+pub fn says(kind: &'static str) -> Shape {
     Shape { body: None, body_required: false, answers: Answers::Text(kind) }
 }
 

@@ -194,7 +194,12 @@ mod tests {
         let found = of("filters[labels][EQUALS][system.correlationId]", "payment-1").unwrap();
         assert_eq!(
             found,
-            [Filter { field: Field::Labels, op: Op::Equals, key: Some("system.correlationId".into()), value: "payment-1".into() }]
+            [Filter {
+                field: Field::Labels,
+                op: Op::Equals,
+                key: Some("system.correlationId".into()),
+                value: "payment-1".into()
+            }]
         );
         assert_eq!(of("filters[labels][EQUALS][a[b]]", "x").unwrap()[0].key.as_deref(), Some("a[b]"));
         assert_eq!(of("filters[namespace][PREFIX]", "a").unwrap()[0].op, Op::Prefix);

@@ -80,9 +80,8 @@ async fn multipart(body: Bytes, boundary: String) -> Result<Form, Problem> {
         match name {
             Some(name) => form.files.push(File { field, name, bytes }),
             None => {
-                let text = String::from_utf8(bytes.to_vec()).map_err(|_| {
-                    Problem::new(Code::BodyNotUtf8, format!("the field `{field}` is not UTF-8"))
-                })?;
+                let text = String::from_utf8(bytes.to_vec())
+                    .map_err(|_| Problem::new(Code::BodyNotUtf8, format!("the field `{field}` is not UTF-8")))?;
                 form.fields.push((field, text));
             }
         }
@@ -103,7 +102,8 @@ mod tests {
         assert_eq!(form.fields, [("key".to_owned(), "payment-1".to_owned())]);
         assert_eq!(form.files, [File { field: "files".into(), name: "doc".into(), bytes: "hello".into() }]);
         assert_eq!(form.inputs()["key"], "payment-1");
-        let cut = multipart(Bytes::from("--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\npay"), "b".into()).await;
+        let cut =
+            multipart(Bytes::from("--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\npay"), "b".into()).await;
         assert_eq!(cut.unwrap_err().code, Code::BodyUnreadable);
     }
 

@@ -6,11 +6,15 @@
 //! | [`tenant`] | which workspace a path means, and whether the caller belongs to it |
 //! | [`error`] | refusals in Kestra's shape |
 //! | [`execution`] | a run as an execution |
+//! | [`filters`] | the grammar of searches |
+//! | [`form`] | what `curl -F` sends |
 //! | [`executions`] | the calls under `/executions` |
 
 pub mod error;
 pub mod execution;
 pub mod executions;
+pub mod filters;
+pub mod form;
 pub mod tenant;
 
 /// True for paths whose answers have Kestra's shapes.

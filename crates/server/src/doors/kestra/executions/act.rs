@@ -6,7 +6,7 @@
 use super::query;
 use crate::call::{Answer, Call, no_content, ok};
 use crate::codes::Code;
-use crate::doors::kestra::execution;
+use crate::doors::kestra::{execution, form};
 use crate::json;
 use crate::problem::Problem;
 use axum::http::StatusCode;
@@ -116,8 +116,16 @@ pub async fn pause(call: Call) -> Answer {
     no_content()
 }
 
+/// A step that asked for inputs is told them.
 pub async fn resume(call: Call) -> Answer {
-    one(&call, Act::Resume).await?;
+    let id = call.run_id()?;
+    let row = head(&call, id).await?.ok_or_else(Problem::run_unknown)?;
+    if let Some(why) = Act::Resume.refused(&row) {
+        return Err(Problem::new(Code::NotPossible, format!("Cannot resume execution {id}: {why}")));
+    }
+    let inputs = form::read(&call).await?.inputs();
+    let inputs = if inputs.is_empty() { Json::Null } else { Json::Object(inputs) };
+    call.app.resume(call.workspace()?, id, None, inputs, call.by(None)?).await?;
     no_content()
 }
 

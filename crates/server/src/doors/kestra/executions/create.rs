@@ -137,9 +137,8 @@ pub fn flag(call: &Call, name: &str) -> Result<bool, Problem> {
 /// What the form gives to the declared inputs; what is not declared is left aside, as Kestra does.
 pub async fn inputs(call: &Call, flow: &LoadedFlow) -> Result<Map<String, Json>, Problem> {
     let form = form::read(call).await?;
-    let declared = |name: &str| {
-        flow.index.flow.inputs.iter().any(|def| def.id == name || def.id.split('.').next() == Some(name))
-    };
+    let declared =
+        |name: &str| flow.index.flow.inputs.iter().any(|def| def.id == name || def.id.split('.').next() == Some(name));
     let mut inputs = form.inputs();
     inputs.retain(|name, _| declared(name));
     Ok(inputs)

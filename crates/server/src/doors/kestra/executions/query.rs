@@ -219,7 +219,8 @@ fn label(tests: &mut Vec<LabelTest>, filter: &Filter) -> Result<(), Problem> {
 
 fn states(out: &mut RunSearch, filter: &Filter) -> Result<(), Problem> {
     let parse = |word: &String| {
-        KestraState::parse(word).ok_or_else(|| illegal(format!("`{}` is not a state", word.chars().take(50).collect::<String>())))
+        KestraState::parse(word)
+            .ok_or_else(|| illegal(format!("`{}` is not a state", word.chars().take(50).collect::<String>())))
     };
     let named: BTreeSet<KestraState> = filter.values().iter().map(parse).collect::<Result<_, _>>()?;
     let wanted = match filter.op {
@@ -277,9 +278,9 @@ pub fn instant(text: &str) -> Result<Millis, Problem> {
 /// Page and order of a request.
 pub fn paged(call: &Call, mut search: RunSearch) -> Result<RunSearch, Problem> {
     let number = |name: &str, default: u32| {
-        let found = call.query.read(name, "a whole number from 1 on", |text| {
-            text.parse::<u32>().ok().filter(|number| *number >= 1)
-        })?;
+        let found = call
+            .query
+            .read(name, "a whole number from 1 on", |text| text.parse::<u32>().ok().filter(|number| *number >= 1))?;
         Ok::<u32, Problem>(found.unwrap_or(default))
     };
     let (page, size) = (number("page", 1)?, number("size", 10)?);
@@ -304,7 +305,11 @@ fn sort(text: &str) -> Result<Sort, Problem> {
         "namespace" => SortBy::Namespace,
         "flowId" => SortBy::FlowId,
         "state.current" => SortBy::State,
-        _ => return Err(illegal("Invalid sort parameter: executions are sorted by id, state.startDate, state.endDate, state.duration, namespace, flowId or state.current")),
+        _ => {
+            return Err(illegal(
+                "Invalid sort parameter: executions are sorted by id, state.startDate, state.endDate, state.duration, namespace, flowId or state.current",
+            ));
+        }
     };
     Ok(Sort { by, descending: direction != "asc" })
 }
@@ -323,7 +328,8 @@ mod tests {
 
     #[test]
     fn states_are_chosen_or_left_out() {
-        let found = of(&[filter(Field::State, Op::In, "SUCCESS,WARNING"), filter(Field::State, Op::NotEquals, "WARNING")]);
+        let found =
+            of(&[filter(Field::State, Op::In, "SUCCESS,WARNING"), filter(Field::State, Op::NotEquals, "WARNING")]);
         assert_eq!(found.unwrap().states, Some(BTreeSet::from([KestraState::Success])));
         let unknown = of(&[filter(Field::State, Op::Equals, "DONE")]).unwrap_err();
         assert_eq!(unknown.code, Code::IllegalArgument);
@@ -332,7 +338,8 @@ mod tests {
     #[test]
     fn labels_under_one_operation_are_one_test() {
         let label = |op, key: &str, value: &str| Filter { key: Some(key.into()), ..filter(Field::Labels, op, value) };
-        let found = of(&[label(Op::Equals, "a", "1"), label(Op::Equals, "b", "2"), label(Op::NotIn, "c", "3")]).unwrap();
+        let found =
+            of(&[label(Op::Equals, "a", "1"), label(Op::Equals, "b", "2"), label(Op::NotIn, "c", "3")]).unwrap();
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(
             found.labels,
