@@ -4,6 +4,8 @@
 mod access;
 #[path = "suite/harness.rs"]
 mod harness;
+#[path = "suite/kestra.rs"]
+mod kestra;
 #[path = "suite/matrix.rs"]
 mod matrix;
 #[path = "suite/matrix_kestra.rs"]
