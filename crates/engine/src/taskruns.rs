@@ -151,6 +151,20 @@ impl Telling {
                 run.open_attempt(at);
                 run.close_attempt(KestraState::Failed, at);
             }),
+            Event::StepPaused { step, at, .. } => {
+                self.enter(KestraState::Paused, *at);
+                self.with(step, |run| {
+                    run.is_group = true;
+                    run.enter(KestraState::Paused, *at);
+                });
+            }
+            Event::StepResumed { step, at, output, .. } => {
+                self.enter(KestraState::Running, *at);
+                self.with(step, |run| run.enter(KestraState::Running, *at));
+                if let Some(output) = output {
+                    self.outputs.insert(step.clone(), output.json().clone());
+                }
+            }
             Event::OpDone { step, ok: true, output, .. } => {
                 self.end(step, KestraState::Success, at, output.as_ref().map(|output| output.json().clone()));
             }

@@ -5,6 +5,7 @@ use crate::codes::Code;
 use crate::json;
 use crate::page::Page;
 use crate::problem::Problem;
+use crate::spelling::Spelling;
 use crate::state::AppState;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -25,6 +26,8 @@ pub struct Call {
     pub params: Vec<(String, String)>,
     pub query: Query,
     pub headers: HeaderMap,
+    /// The names of the headers as they were written, where that is known.
+    pub spelling: Spelling,
     pub body: Bytes,
 }
 

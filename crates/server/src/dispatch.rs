@@ -10,6 +10,7 @@ use crate::problem::{Problem, ProblemCode};
 use crate::refusals::Refused;
 use crate::routes::{ANY_QUERY, ROUTES, Route, Takes};
 use crate::site::{Found, Params};
+use crate::spelling::Spelling;
 use crate::state::AppState;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
@@ -165,7 +166,8 @@ async fn admit_request(
         Takes::Nothing => Bytes::new(),
         Takes::Json | Takes::Text | Takes::Raw | Takes::Form => read_body(app, body).await?,
     };
-    (route.handler)(Call { app: app.clone(), who, params, query, headers: parts.headers, body }).await
+    let spelling = parts.extensions.get::<Spelling>().cloned().unwrap_or_default();
+    (route.handler)(Call { app: app.clone(), who, params, query, headers: parts.headers, spelling, body }).await
 }
 
 /// The one place where a role is checked. Whatever is not allowed by the route's row is refused.

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`routes`] | the whole URL map on one page, as data: authorisation and OpenAPI come from it |
+//! | `spelling` | the names of headers as their sender wrote them |
 //! | [`site`] | that table as a service: the row of a request |
 //! | `dispatch` | what happens to every request before and after its handler |
 //! | [`auth`] | tokens, roles, who may use which route |
@@ -28,6 +29,7 @@ mod refused;
 pub mod routes;
 pub mod serve;
 pub mod site;
+mod spelling;
 mod state;
 mod view;
 

@@ -90,6 +90,9 @@ fn responses(route: &Route, shape: Option<&Shape>) -> Json {
         Some(Answers::Empty) => {
             out.insert("200".into(), json!({"description": "Done."}));
         }
+        Some(Answers::Accepted) => {
+            out.insert("202".into(), json!({"description": "It will be done."}));
+        }
         Some(Answers::Nothing) | None => {
             out.insert("204".into(), json!({"description": "Done."}));
         }

@@ -123,6 +123,8 @@ const SOURCE_QUERY: &[&str] = &["q", "namespace", "page", "size", "sort"];
 const FLOW_QUERY: &[&str] = &["source", "revision", "allowDeleted"];
 const BULK_QUERY: &[&str] = &["delete", "namespace", "allowNamespaceChild"];
 const LOG_QUERY: &[&str] = &["minLevel", "taskRunId", "taskId", "attempt"];
+const EXECUTIONS_OF_FLOW: &[&str] = &["namespace", "flowId", "page", "size", "sort"];
+const CREATE_QUERY: &[&str] = &["labels", "wait", "revision"];
 
 /// The table.
 #[rustfmt::skip]
@@ -243,6 +245,33 @@ pub static ROUTES: &[Route] = &[
     route(Get,    "/api/v1/{tenant}/concurrency-limit/search",             Viewer,   Nothing, NAMED_PAGES, "How many executions hold a slot, by flow.", to!(kestra::concurrency::search)),
     route(Put,    "/api/v1/{tenant}/concurrency-limit/{namespace}/{flow}", Operator, Json,    NONE, "Compare that number with another.", to!(kestra::concurrency::put)),
     route(Get,    "/api/v1/{tenant}/configs",                     Viewer,   Nothing, NONE, "What clients ask first.", to!(kestra::configs::get)),
+    route(Delete, "/api/v1/{tenant}/executions/{id}", Operator, Nothing, NONE, "Forget a terminated execution.", to!(executions::act::delete)),
+    route(Get,    "/api/v1/{tenant}/executions", Viewer, Nothing, EXECUTIONS_OF_FLOW, "Executions of one flow.", to!(executions::list::of_flow)),
+    route(Get,    "/api/v1/{tenant}/executions/search", Viewer, Nothing, ANY_QUERY, "Executions by filters, with their total.", to!(executions::list::search)),
+    route(Post,   "/api/v1/{tenant}/executions/latest", Viewer, Raw, NONE, "The newest execution of each flow that is named.", to!(executions::list::latest)),
+    route(Post,   "/api/v1/{tenant}/executions/{namespace}/{id}", Trigger, Form, CREATE_QUERY, "Create an execution.", to!(executions::create::post)).at(Door::Kestra),
+    route(Post,   "/api/v1/{tenant}/executions/trigger/{namespace}/{id}", Trigger, Form, CREATE_QUERY, "The same under its older address.", to!(executions::create::post)).at(Door::Kestra),
+    route(Post,   "/api/v1/{tenant}/executions/{namespace}/{id}/validate", Operator, Form, &["revision"], "What creating would say of each input.", to!(executions::validate::post)),
+    route(Get,    "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}", Webhook, Raw, ANY_QUERY, "Deliver a webhook without a body.", to!(executions::webhook::receive)).at(Door::Webhook),
+    route(Post,   "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}", Webhook, Raw, ANY_QUERY, "Deliver a webhook.", to!(executions::webhook::receive)).at(Door::Webhook),
+    route(Put,    "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}", Webhook, Raw, ANY_QUERY, "Deliver a webhook.", to!(executions::webhook::receive)).at(Door::Webhook),
+    route(Get,    "/api/v1/{tenant}/executions/{id}/follow", Viewer, Nothing, NONE, "Server-sent events: the execution at each change.", to!(executions::follow::get)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/eval", Author, Raw, NONE, "Evaluate an expression in the light of an execution.", to!(executions::eval::post)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/eval/{taskRunId}", Author, Raw, NONE, "The same in the light of one of its task runs.", to!(executions::eval::post)),
+    route(Delete, "/api/v1/{tenant}/executions/{id}/kill", Operator, Nothing, &["isOnKillCascade"], "Kill an execution.", to!(executions::act::kill)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/restart", Operator, Raw, NONE, "Go on from the failed task.", to!(executions::act::restart)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/pause", Operator, Raw, NONE, "Start nothing new in an execution.", to!(executions::act::pause)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/resume", Operator, Form, NONE, "Let a paused execution go on.", to!(executions::act::resume)),
+    route(Delete, "/api/v1/{tenant}/executions/kill/by-ids", Operator, Raw, NONE, "Kill several executions.", to!(executions::act::kill_by_ids)),
+    route(Delete, "/api/v1/{tenant}/executions/kill/by-query", Operator, Nothing, ANY_QUERY, "Kill what a search finds.", to!(executions::act::kill_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/restart/by-ids", Operator, Raw, NONE, "Restart several executions.", to!(executions::act::restart_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/restart/by-query", Operator, Raw, ANY_QUERY, "Restart what a search finds.", to!(executions::act::restart_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/pause/by-ids", Operator, Raw, NONE, "Pause several executions.", to!(executions::act::pause_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/pause/by-query", Operator, Raw, ANY_QUERY, "Pause what a search finds.", to!(executions::act::pause_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/resume/by-ids", Operator, Raw, NONE, "Resume several executions.", to!(executions::act::resume_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/resume/by-query", Operator, Raw, ANY_QUERY, "Resume what a search finds.", to!(executions::act::resume_by_query)),
+    route(Delete, "/api/v1/{tenant}/executions/by-ids", Operator, Raw, NONE, "Forget several terminated executions.", to!(executions::act::delete_by_ids)),
+    route(Delete, "/api/v1/{tenant}/executions/by-query", Operator, Nothing, ANY_QUERY, "Forget the terminated ones of what a search finds.", to!(executions::act::delete_by_query)),
 ];
 
 #[cfg(test)]
@@ -260,7 +289,13 @@ mod tests {
     fn only_health_the_description_and_webhooks_are_open() {
         let open: BTreeSet<&str> =
             ROUTES.iter().filter(|route| route.access.is_open()).map(|route| route.path).collect();
-        let expected = ["/health/live", "/health/ready", "/openapi.json", "/v1/webhooks/{namespace}/{flow}/{key}"];
+        let expected = [
+            "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}",
+            "/health/live",
+            "/health/ready",
+            "/openapi.json",
+            "/v1/webhooks/{namespace}/{flow}/{key}",
+        ];
         assert_eq!(open.into_iter().collect::<Vec<_>>(), expected);
     }
 

@@ -15,6 +15,7 @@
 use crate::codes::Code;
 use crate::problem::Problem;
 use crate::site::Site;
+use crate::spelling::{Heard, Hearing, Spelled};
 use crate::state::AppState;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -117,7 +118,9 @@ async fn converse(stream: TcpStream, site: Site, app: &AppState) {
         () = app.stopping().cancelled() => return,
     };
     let builder = builder(&limits, http2);
-    let conversation = builder.serve_connection(TokioIo::new(stream), site);
+    let heard = Heard::new(2 * limits.header_bytes_max.max(HEADER_BYTES_MIN));
+    let stream = Hearing { stream, heard: heard.clone() };
+    let conversation = builder.serve_connection(TokioIo::new(stream), Spelled { site, heard });
     let mut conversation = std::pin::pin!(conversation);
     tokio::select! {
         // Errors here are the peer's: broken framing, time-outs, resets.

@@ -12,10 +12,7 @@ use axum::extract::Request;
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
-use futures_util::future::BoxFuture;
-use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 #[derive(Clone)]
@@ -80,17 +77,6 @@ fn without_body(response: Response) -> Response {
         parts.headers.entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
     }
     Response::from_parts(parts, Body::empty())
-}
-
-impl hyper::service::Service<Request<Incoming>> for Site {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response, Infallible>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let site = self.clone();
-        Box::pin(async move { Ok(site.answer(request.map(Body::new)).await) })
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 mod access;
 #[path = "suite/harness.rs"]
 mod harness;
+#[path = "suite/kestra.rs"]
+mod kestra;
 #[path = "suite/kestra_flows.rs"]
 mod kestra_flows;
 #[path = "suite/kestra_resources.rs"]

@@ -27,6 +27,7 @@ mod dump;
 mod fetch;
 mod flights;
 mod flush;
+mod found;
 mod guess;
 mod inspect;
 mod lease;

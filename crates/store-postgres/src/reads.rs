@@ -6,6 +6,7 @@ use crate::classify::{Error, classify};
 use crate::codec::{Columns, Statement, Val};
 use crate::dump;
 use crate::fetch::{self, Mode, Part};
+use crate::found;
 use crate::session::{Call, Session};
 use crate::set::Set;
 use crate::shared::Shared;
@@ -177,7 +178,7 @@ fn ws(workspace: &WorkspaceId) -> Val<'static> {
 }
 
 /// A value that outlives what it was made of.
-fn text(text: &str) -> Val<'static> {
+pub fn text(text: &str) -> Val<'static> {
     match Val::text(text) {
         Val::Text(text) => Val::own_opt(text.map(std::borrow::Cow::into_owned)),
         _ => Val::own_opt(None),
@@ -349,6 +350,14 @@ impl Reads for PostgresStore {
     fn runs(&self, workspace: &WorkspaceId, query: &RunQuery) -> Result<Vec<WholeRun>> {
         let filter = runs_filter(workspace, query);
         self.all(&filter.sql, || filter.vals(), read_whole)
+    }
+    fn search_runs(&self, workspace: &WorkspaceId, query: &search::RunSearch) -> Result<(Vec<WholeRun>, u64)> {
+        let looked = self.pool.with(&self.shared, |session| found::page(session, &self.shared, workspace, query));
+        self.checked(looked)
+    }
+    fn flows_with_runs(&self, workspace: &WorkspaceId) -> Result<Vec<FlowRef>> {
+        let sql = "SELECT DISTINCT namespace, flow_id FROM runs WHERE ws = $1";
+        self.all(sql, || vec![ws(workspace)], found::read_flow)
     }
     fn journal(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<JournalRow>> {
         let sql = format!(

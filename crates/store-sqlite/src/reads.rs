@@ -5,7 +5,7 @@ use crate::audit::Snapshot;
 use crate::classify::classify;
 use crate::dump;
 use crate::names::{Cx, Names};
-use crate::tables::{admin, changes, claims, decisions, files, history, log_search, runs};
+use crate::tables::{admin, changes, claims, decisions, files, found, history, log_search, runs};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use semel_core::admission::Claim;
@@ -120,6 +120,12 @@ impl Reads for SqliteStore {
     }
     fn runs(&self, workspace: &WorkspaceId, query: &RunQuery) -> Result<Vec<runs::Whole>> {
         self.of(workspace, |cx, ws| runs::search(cx, ws, query))
+    }
+    fn search_runs(&self, workspace: &WorkspaceId, query: &search::RunSearch) -> Result<(Vec<runs::Whole>, u64)> {
+        self.of(workspace, |cx, ws| found::page(cx, ws, query))
+    }
+    fn flows_with_runs(&self, workspace: &WorkspaceId) -> Result<Vec<FlowRef>> {
+        self.of(workspace, found::flows)
     }
     fn journal(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<JournalRow>> {
         self.of(workspace, |cx, ws| history::journal(cx, ws, id, after, limit))

@@ -17,6 +17,7 @@ pub mod queue;
 pub mod reads;
 pub mod rows;
 pub mod script;
+pub mod search;
 pub mod tx;
 pub mod work;
 

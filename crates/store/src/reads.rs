@@ -2,6 +2,7 @@
 
 use crate::check::Audit;
 use crate::rows::*;
+use crate::search::RunSearch;
 use crate::tx::Result;
 use semel_core::admission::{Claim, ClaimState, Decision};
 use semel_core::run::Status;
@@ -88,6 +89,10 @@ pub trait Reads: Send + Sync {
     fn load_run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<LoadedRun>>;
     fn run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<WholeRun>>;
     fn runs(&self, workspace: &WorkspaceId, query: &RunQuery) -> Result<Vec<WholeRun>>;
+    /// One page, and how many there are on all pages, of one snapshot.
+    fn search_runs(&self, workspace: &WorkspaceId, search: &RunSearch) -> Result<(Vec<WholeRun>, u64)>;
+    /// The flows that have runs, in no order.
+    fn flows_with_runs(&self, workspace: &WorkspaceId) -> Result<Vec<FlowRef>>;
     /// Rows with seq > `after`, in order.
     fn journal(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<JournalRow>>;
     fn logs(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<LogRow>>;

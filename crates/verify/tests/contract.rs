@@ -91,6 +91,22 @@ include-path = "/v1/webhooks/{{namespace}}/{{flow}}/{{key}}"
 parameters = {{ "path.namespace" = "n", "path.flow" = "a", "path.key" = "opens" }}
 
 [[operations]]
+include-path-regex = "^/api/v1/.tenant./executions/webhook/.*$"
+parameters = {{ "path.tenant" = "main", "path.namespace" = "n", "path.flow" = "a", "path.key" = "opens" }}
+
+[[operations]]
+include-path-regex = "^/api/v1/.tenant./executions(/search|/latest)?$"
+parameters = {{ "path.tenant" = "main" }}
+
+[[operations]]
+include-path-regex = "^/api/v1/.tenant./executions/(trigger/)?.namespace./.id.(/validate)?$"
+parameters = {{ "path.tenant" = "main", "path.namespace" = "n", "path.id" = "a" }}
+
+[[operations]]
+include-path-regex = "^/api/v1/.tenant./executions/.id./(follow|eval)$"
+parameters = {{ "path.tenant" = "main", "path.id" = "{run}" }}
+
+[[operations]]
 include-path-regex = "^/v1/runs/.id./(journal|logs|steps|children|replays|follow)$"
 parameters = {{ "path.id" = "{run}" }}
 

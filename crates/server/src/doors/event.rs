@@ -3,6 +3,7 @@
 
 use crate::codes::Code;
 use crate::problem::Problem;
+use crate::spelling::Spelling;
 use axum::http::{HeaderMap, HeaderName};
 use semel_core::admission::check_key;
 use serde_json::{Map, Value as Json};
@@ -56,18 +57,16 @@ const WITHHELD: &[&str] = &[
     "webhook-signature",
 ];
 
-/// The headers as flows see them: name to list of texts, in the order they came. HTTP/2 has no
-/// upper case in names and the HTTP library keeps none, so names are in lower case.
-pub fn visible_headers(headers: &HeaderMap, signature_header: Option<&str>) -> Json {
+/// The headers as flows see them: name to list of texts, in the order they came.
+pub fn visible_headers(headers: &HeaderMap, spelling: &Spelling, signature_header: Option<&str>) -> Json {
     let mut out = Map::new();
     for name in headers.keys() {
         let word = name.as_str();
         if WITHHELD.contains(&word) || signature_header.is_some_and(|header| header.eq_ignore_ascii_case(word)) {
             continue;
         }
-        let values: Vec<Json> =
-            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into()).collect();
-        out.insert(word.to_owned(), Json::Array(values));
+        let values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into());
+        out.insert(spelling.of(word).to_owned(), Json::Array(values.collect()));
     }
     Json::Object(out)
 }
@@ -126,7 +125,7 @@ mod tests {
             headers.insert(name, HeaderValue::from_static("secret"));
         }
         headers.insert("traceparent", HeaderValue::from_static("00-1-2-01"));
-        let seen = visible_headers(&headers, Some("X-My-Proof"));
+        let seen = visible_headers(&headers, &Spelling::default(), Some("X-My-Proof"));
         assert_eq!(seen, json!({"x-event": ["a", "b"], "traceparent": ["00-1-2-01"]}));
     }
 }

@@ -10,6 +10,7 @@ use crate::call::{Answer, Call, check_json_type};
 use crate::codes::Code;
 use crate::json;
 use crate::problem::Problem;
+use crate::spelling::Spelling;
 use crate::state::TriggerScope;
 use semel_core::Door;
 use semel_core::admission::PresetName;
@@ -31,7 +32,9 @@ pub async fn post(mut call: Call) -> Answer {
         flow,
         door: Door::Trigger,
         caller: who.name.clone(),
-        trigger: TriggerValue::Request { headers: Arc::new(move || event::visible_headers(&headers, None)) },
+        trigger: TriggerValue::Request {
+            headers: Arc::new(move || event::visible_headers(&headers, &Spelling::default(), None)),
+        },
         caller_key: key,
         intrinsic_key: None,
         door_preset: PresetName::Trigger,

@@ -18,6 +18,7 @@ use semel_core::ir::SignatureScheme;
 use semel_core::{Door, FlowRef, WorkspaceId};
 use semel_engine::flows::LoadedFlow;
 use semel_engine::{FlowLookupError, Occurrence, Webhook};
+use semel_store::AdmitResult;
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,18 @@ const WORKSPACE: &str = "workspace";
 
 pub async fn receive(call: Call) -> Answer {
     let workspace = workspace(&call.query)?;
-    let (flow, webhook) = find(&call, &workspace)?;
+    let Some((webhook, result)) = deliver(&call, &workspace).await? else { return no_content() };
+    let wait = webhook.wait.then(|| Duration::from_millis(call.app.limits().prefer_wait_ms_max));
+    let bare = (webhook.response_code.is_some() || webhook.response_type.is_some())
+        .then(|| Bare { code: webhook.response_code.unwrap_or(200), kind: webhook.response_type });
+    let style = Style { wait, preference_applied: false, outputs: webhook.return_outputs, decision: false, bare };
+    answer::admitted(&call.app, &workspace, result, style).await
+}
+
+/// Finds the webhook of the path, checks its proof and admits the event; `None` if the trigger's conditions do not want
+/// it.
+pub async fn deliver(call: &Call, workspace: &WorkspaceId) -> Result<Option<(Webhook, AdmitResult)>, Problem> {
+    let (flow, webhook) = find(call, workspace)?;
     if let Some(rule) = &webhook.signature {
         call.app.engine().verify_signature(rule, &|name| single(&call.headers, name), &call.body)?;
     }
@@ -47,7 +59,7 @@ pub async fn receive(call: Call) -> Answer {
         inputs: json!({}),
         trigger: json!({
             "body": body,
-            "headers": event::visible_headers(&call.headers, proof),
+            "headers": event::visible_headers(&call.headers, &call.spelling, proof),
             "parameters": parameters(&call.query),
         })
         .into(),
@@ -58,14 +70,10 @@ pub async fn receive(call: Call) -> Answer {
         start_at: None,
     };
     if !call.app.engine().is_wanted(&occurrence) {
-        return no_content();
+        return Ok(None);
     }
     let result = call.app.admit(occurrence).await?;
-    let wait = webhook.wait.then(|| Duration::from_millis(call.app.limits().prefer_wait_ms_max));
-    let bare = (webhook.response_code.is_some() || webhook.response_type.is_some())
-        .then(|| Bare { code: webhook.response_code.unwrap_or(200), kind: webhook.response_type });
-    let style = Style { wait, preference_applied: false, outputs: webhook.return_outputs, decision: false, bare };
-    answer::admitted(&call.app, &workspace, result, style).await
+    Ok(Some((webhook, result)))
 }
 
 fn unknown() -> Problem {

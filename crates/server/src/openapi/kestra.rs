@@ -1,7 +1,7 @@
 //! What the routes of the Kestra door take and answer.
 
 use super::schema::*;
-use super::shapes::{Shape, shows};
+use super::shapes::{Shape, accepts, removes, says, shows};
 use crate::codes::Code;
 use crate::routes::{Route, Verb};
 use semel_core::run::KestraState;
@@ -12,6 +12,27 @@ pub fn shape(route: &Route) -> Option<Shape> {
     let rest = route.path.strip_prefix("/api/v1/{tenant}")?;
     Some(match (route.method, rest) {
         (Verb::Get, "/executions/{id}") => shows(named("Execution")),
+        (Verb::Get, "/executions" | "/executions/search") => {
+            shows(object([has("results", list(named("Execution"))), has("total", number())]))
+        }
+        (Verb::Post, "/executions/latest") => shows(list(named("Execution"))),
+        (
+            Verb::Post,
+            "/executions/{namespace}/{id}" | "/executions/trigger/{namespace}/{id}" | "/executions/{id}/restart",
+        ) => shows(named("Execution")),
+        (Verb::Post, "/executions/{namespace}/{id}/validate") => shows(validated()),
+        // What a webhook answers is for its trigger to say.
+        (_, "/executions/webhook/{namespace}/{flow}/{key}") => shows(any()),
+        (Verb::Get, "/executions/{id}/follow") => says("text/event-stream"),
+        (Verb::Post, "/executions/{id}/eval" | "/executions/{id}/eval/{taskRunId}") => {
+            shows(object([may("result", text()), may("error", text())]))
+        }
+        (Verb::Delete, "/executions/{id}/kill") => accepts(),
+        (Verb::Delete, "/executions/{id}") => removes(),
+        (Verb::Post, "/executions/{id}/pause" | "/executions/{id}/resume") => removes(),
+        (_, path) if path.starts_with("/executions/") && (path.ends_with("/by-ids") || path.ends_with("/by-query")) => {
+            shows(object([has("count", number())]))
+        }
         _ => return super::kestra_resources::shape(route),
     })
 }
@@ -80,6 +101,19 @@ pub fn task_run() -> Json {
         may("outputs", any()),
         has("state", state()),
     ])
+}
+
+fn validated() -> Json {
+    let input = object([has("id", text()), has("type", text()), has("required", flag())]);
+    let errors = list(object([has("message", text())]));
+    let inputs = list(object([
+        has("input", input),
+        has("enabled", flag()),
+        has("isDefault", flag()),
+        may("value", any()),
+        may("errors", errors),
+    ]));
+    object([has("id", text()), has("namespace", text()), has("inputs", inputs), has("checks", list(map()))])
 }
 
 /// Where brackets are part of a name, no schema says which names there are.

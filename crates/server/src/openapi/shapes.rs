@@ -13,6 +13,8 @@ pub enum Answers {
     Nothing,
     /// 200 without a body.
     Empty,
+    /// 202.
+    Accepted,
     /// 200 with text of this media type.
     Text(&'static str),
 }
@@ -33,11 +35,15 @@ fn pages(of: &str) -> Shape {
     shows(page(of))
 }
 
-fn removes() -> Shape {
+pub fn removes() -> Shape {
     Shape { body: None, body_required: false, answers: Answers::Nothing }
 }
 
-fn says(kind: &'static str) -> Shape {
+pub fn accepts() -> Shape {
+    Shape { body: None, body_required: false, answers: Answers::Accepted }
+}
+
+pub fn says(kind: &'static str) -> Shape {
     Shape { body: None, body_required: false, answers: Answers::Text(kind) }
 }
 

@@ -16,6 +16,47 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
     let run = |run: &str, rest: &str| format!("/executions/{run}{rest}");
     Some(match (route.method, rest) {
         (Verb::Get, "/executions/{id}") => read(run(&world.done, "")),
+        (Verb::Delete, "/executions/{id}") => row(run(&world.done, ""), "", 204, true),
+        (Verb::Get, "/executions") => read("/executions?namespace=shop&flowId=echo".into()),
+        (Verb::Get, "/executions/search") => read("/executions/search?filters[namespace][EQUALS]=shop".into()),
+        (Verb::Post, "/executions/latest") => {
+            row("/executions/latest".into(), r#"[{"namespace":"shop","id":"echo"}]"#, 200, false)
+        }
+        (Verb::Post, "/executions/{namespace}/{id}") => row("/executions/shop/echo".into(), "", 200, true),
+        (Verb::Post, "/executions/trigger/{namespace}/{id}") => {
+            row("/executions/trigger/shop/echo".into(), "", 200, true)
+        }
+        (Verb::Post, "/executions/{namespace}/{id}/validate") => {
+            row("/executions/shop/echo/validate".into(), "", 200, false)
+        }
+        (_, "/executions/webhook/{namespace}/{flow}/{key}") => {
+            let (path, body, status, writes, _) = row("/executions/webhook/shop/hooked/opens".into(), "{}", 200, true);
+            (path, body, status, writes, Elsewhere::Own)
+        }
+        (Verb::Get, "/executions/{id}/follow") => read(run(&world.done, "/follow")),
+        (Verb::Post, "/executions/{id}/eval") => row(run(&world.done, "/eval"), "{{ flow.id }}", 200, false),
+        (Verb::Post, "/executions/{id}/eval/{taskRunId}") => row(run(&world.done, "/eval/no-such"), "x", 404, false),
+        (Verb::Delete, "/executions/{id}/kill") => row(run(&world.live, "/kill"), "", 202, true),
+        (Verb::Post, "/executions/{id}/restart") => row(run(&world.failed, "/restart"), "", 200, true),
+        (Verb::Post, "/executions/{id}/pause") => row(run(&world.live, "/pause"), "", 204, true),
+        (Verb::Post, "/executions/{id}/resume") => row(run(&world.live, "/resume"), "", 204, true),
+        (_, path) if path.starts_with("/executions/") && path.ends_with("/by-ids") => {
+            let act = path.trim_start_matches("/executions").trim_end_matches("/by-ids");
+            let target = match act {
+                "" => &world.done,
+                "/restart" => &world.failed,
+                // Nothing is paused: whoever may ask is told so.
+                "/resume" => {
+                    return Some(row(format!("/executions{act}/by-ids"), &format!("[\"{}\"]", world.live), 400, false));
+                }
+                _ => &world.live,
+            };
+            row(format!("/executions{act}/by-ids"), &format!("[\"{target}\"]"), 200, true)
+        }
+        (_, path) if path.starts_with("/executions/") && path.ends_with("/by-query") => {
+            let writes = !path.ends_with("/resume/by-query");
+            row(format!("{path}?filters[namespace][EQUALS]=shop"), "", 200, writes)
+        }
         _ => return crate::matrix_kestra_resources::sample(route, world),
     })
 }

@@ -6,6 +6,7 @@ pub mod changes;
 pub mod claims;
 pub mod decisions;
 pub mod files;
+pub mod found;
 pub mod history;
 pub mod log_search;
 pub mod runs;

@@ -1,6 +1,8 @@
 //! The list of cases, once.
 
-use super::{Bench, admission, checks, commits, files, hear, lanes, lists, manage, removal, restore, terms, walls};
+use super::{
+    Bench, admission, checks, commits, files, hear, lanes, lists, manage, removal, restore, search, terms, walls,
+};
 
 /// Hands the list of `module::case` pairs to the macro named.
 ///
@@ -186,6 +188,9 @@ macro_rules! conformance_cases {
             lists::runs_are_found_by_correlation,
             lists::runs_are_found_by_parent,
             lists::runs_are_found_by_time,
+            search::runs_are_searched_by_every_field,
+            search::a_search_has_pages_an_order_and_an_exact_total,
+            search::states_and_instants_are_searched_for,
             lists::the_journal_is_read_in_pages,
             lists::decisions_are_filtered_and_paged,
             lists::claims_are_filtered_and_paged,

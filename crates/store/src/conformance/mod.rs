@@ -17,6 +17,7 @@ mod manage;
 pub mod program;
 mod removal;
 mod restore;
+mod search;
 mod terms;
 mod walls;
 

@@ -6,6 +6,7 @@ use super::tables::{Labels, Tables};
 use crate::check::Audit;
 use crate::reads::*;
 use crate::rows::*;
+use crate::search::RunSearch;
 use crate::tx::Result;
 use semel_core::admission::Claim;
 use semel_core::run::SNAPSHOT_VERSION;
@@ -101,6 +102,25 @@ impl Reads for MemoryStore {
         let newest_first = tables.runs.values().rev().filter(|row| row.workspace == *workspace);
         let matching = newest_first.filter(|row| tables.run_matches(row, query));
         Ok(matching.take(query.limit as usize).map(|row| tables.whole(row)).collect())
+    }
+
+    fn search_runs(&self, workspace: &WorkspaceId, search: &RunSearch) -> Result<(Vec<WholeRun>, u64)> {
+        let tables = self.tables.lock();
+        let of_workspace = tables.runs.values().filter(|row| row.workspace == *workspace);
+        let mut found: Vec<&RunRow> = of_workspace.filter(|row| search.matches(row, &tables.labels_of(row))).collect();
+        found.sort_by(|a, b| search.compare(a, b));
+        let from = usize::try_from(search.offset).unwrap_or(usize::MAX);
+        let page = found.iter().skip(from).take(search.limit as usize).map(|row| tables.whole(row)).collect();
+        Ok((page, found.len() as u64))
+    }
+
+    fn flows_with_runs(&self, workspace: &WorkspaceId) -> Result<Vec<FlowRef>> {
+        let tables = self.tables.lock();
+        let mut flows: Vec<FlowRef> =
+            tables.runs.values().filter(|row| row.workspace == *workspace).map(|row| row.flow.clone()).collect();
+        flows.sort();
+        flows.dedup();
+        Ok(flows)
     }
 
     fn journal(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<JournalRow>> {

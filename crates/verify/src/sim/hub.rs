@@ -197,6 +197,8 @@ pass_on! {
     busy_read load_run(workspace: &WorkspaceId, id: RunId) -> Option<LoadedRun>;
     read run(workspace: &WorkspaceId, id: RunId) -> Option<WholeRun>;
     read runs(workspace: &WorkspaceId, query: &RunQuery) -> Vec<WholeRun>;
+    read search_runs(workspace: &WorkspaceId, search: &semel_store::search::RunSearch) -> (Vec<WholeRun>, u64);
+    read flows_with_runs(workspace: &WorkspaceId) -> Vec<FlowRef>;
     read logs(workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Vec<LogRow>;
     read effects(workspace: &WorkspaceId, id: RunId) -> Vec<EffectRow>;
     read decisions(workspace: &WorkspaceId, query: &DecisionQuery) -> Vec<DecisionRow>;

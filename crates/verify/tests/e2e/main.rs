@@ -22,6 +22,7 @@ mod doubts;
 mod events;
 mod files;
 mod flow_triggers;
+mod kestra;
 mod lanes;
 mod lanes_more;
 mod limits;

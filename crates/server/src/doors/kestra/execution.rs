@@ -208,6 +208,12 @@ fn task_run(row: &RunRow, run: &TaskRun, payloads: bool, now: Millis) -> Json {
     out
 }
 
+/// Where people look at the execution.
+pub fn url(base: Option<&str>, row: &RunRow) -> String {
+    let base = base.unwrap_or_default().trim_end_matches('/');
+    format!("{base}/ui/{}/executions/{}/{}/{}", row.workspace, row.flow.namespace, row.flow.id, row.id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

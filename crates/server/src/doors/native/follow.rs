@@ -28,7 +28,7 @@ struct Follower {
     workspace: WorkspaceId,
     run: RunId,
     payloads: bool,
-    changes: Receiver<RunChange>,
+    changes: Changes,
     /// Version of the run as last sent.
     sent: Option<u64>,
     next: Next,
@@ -41,10 +41,32 @@ enum Next {
     Nothing,
 }
 
+/// The changes of one run.
+pub struct Changes {
+    app: AppState,
+    run: RunId,
+    feed: Receiver<RunChange>,
+}
+
 /// One open stream, counted while it lives.
-struct Open {
+pub struct Open {
     gauge: Gauge,
     _permit: OwnedSemaphorePermit,
+}
+
+impl Open {
+    pub fn new(app: &AppState) -> Result<Open, Problem> {
+        let permit = app.streams().clone().try_acquire_owned().map_err(|_| {
+            Problem::new(
+                Code::TooManyStreams,
+                "too many event streams are open; close one, or ask for the run from time to time",
+            )
+            .retry_after(5)
+        })?;
+        let gauge = app.metrics().event_streams.clone();
+        gauge.inc();
+        Ok(Open { gauge, _permit: permit })
+    }
 }
 
 impl Drop for Open {
@@ -55,18 +77,8 @@ impl Drop for Open {
 
 pub async fn get(call: Call) -> Answer {
     let (workspace, run) = (call.workspace()?, call.run_id()?);
-    let permit = call.app.streams().clone().try_acquire_owned();
-    let permit = permit.map_err(|_| {
-        Problem::new(
-            Code::TooManyStreams,
-            "too many event streams are open; close one, or ask for the run from time to time",
-        )
-        .retry_after(5)
-    })?;
-    let gauge = call.app.metrics().event_streams.clone();
-    gauge.inc();
-    let open = Open { gauge, _permit: permit };
-    let changes = call.app.engine().changes();
+    let open = Open::new(&call.app)?;
+    let changes = Changes::of(&call.app, run);
     let owner = workspace.clone();
     call.app.read(move |store| store.run(&owner, run)).await?.ok_or_else(Problem::run_unknown)?;
     let payloads = call.sees_payloads();
@@ -95,7 +107,7 @@ impl Follower {
     /// The run once it differs from what was sent.
     async fn changed_run(&mut self) -> Option<Event> {
         loop {
-            if self.sent.is_some() && !self.await_change().await {
+            if self.sent.is_some() && !self.changes.next().await {
                 return None;
             }
             let (workspace, id) = (self.workspace.clone(), self.run);
@@ -116,14 +128,21 @@ impl Follower {
             return Some(Event::default().event("run").id(row.version.to_string()).data(shown.to_string()));
         }
     }
+}
+
+impl Changes {
+    /// Subscribes; whoever reads the run afterwards misses nothing.
+    pub fn of(app: &AppState, run: RunId) -> Changes {
+        Changes { app: app.clone(), run, feed: app.engine().changes() }
+    }
 
     /// False when the server stops.
-    async fn await_change(&mut self) -> bool {
+    pub async fn next(&mut self) -> bool {
         let look = sleep_or_not(self.app.engine().follow(self.run));
         tokio::pin!(look);
         loop {
             let change = tokio::select! {
-                change = self.changes.recv() => change,
+                change = self.feed.recv() => change,
                 () = &mut look => return true,
                 () = self.app.stopping().cancelled() => return false,
             };

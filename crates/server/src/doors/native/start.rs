@@ -42,7 +42,9 @@ pub async fn post(call: Call) -> Answer {
         flow,
         door: Door::Cli,
         caller: who.name.clone(),
-        trigger: json!({"data": inputs, "key": key, "headers": event::visible_headers(&call.headers, None)}).into(),
+        trigger:
+            json!({"data": inputs, "key": key, "headers": event::visible_headers(&call.headers, &call.spelling, None)})
+                .into(),
         caller_key: key,
         intrinsic_key: None,
         door_preset: PresetName::Semel,

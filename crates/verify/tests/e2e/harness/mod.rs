@@ -6,7 +6,7 @@ mod client;
 mod server;
 
 pub use bank::Bank;
-pub use client::Answer;
+pub use client::{Answer, Api};
 pub use server::{Options, Server};
 
 use std::future::Future;

@@ -1,0 +1,148 @@
+//! Searches: every field, every operation, exact totals.
+
+use super::bench::Bench;
+use crate::search::*;
+use crate::*;
+use semel_core::run::{EndStatus, KestraState, StepKey};
+use semel_core::{FlowRef, RunId};
+
+fn find(b: &Bench, search: RunSearch) -> Vec<RunId> {
+    let (page, total) = b.store.search_runs(&b.ws(), &RunSearch { limit: 100, ..search }).unwrap();
+    assert_eq!(page.len() as u64, total);
+    page.into_iter().map(|(row, _, _)| row.id).collect()
+}
+
+fn field(field: Field, test: TextTest) -> RunSearch {
+    RunSearch { fields: vec![FieldTest { field, test, not: false }], ..RunSearch::default() }
+}
+
+fn not(mut search: RunSearch) -> RunSearch {
+    search.fields.iter_mut().for_each(|test| test.not = true);
+    search
+}
+
+fn labels(test: LabelTest) -> RunSearch {
+    RunSearch { labels: vec![test], ..RunSearch::default() }
+}
+
+fn pair(name: &str, value: &str) -> Label {
+    (name.to_owned(), value.to_owned())
+}
+
+pub fn runs_are_searched_by_every_field(b: &Bench) {
+    let of = |namespace: &str, id: &str| AdmitRequest { flow: FlowRef::new(namespace, id), ..b.event() };
+    let one = b.start(AdmitRequest { labels: vec![pair("team", "Red"), pair("tier", "1")], ..of("a.b", "pay") });
+    let two = b.start(AdmitRequest {
+        labels: vec![pair("team", "blue")],
+        correlation_id: Some("order-7".into()),
+        ..of("a", "refund")
+    });
+    let link = ParentRef { run: one, step: StepKey("s".into()), waits: false };
+    let three = b.start(AdmitRequest { parent: Some(link), ..of("ab", "pay") });
+    let list = |texts: &[&str]| TextTest::In(texts.iter().map(|text| text.to_string()).collect());
+    for (search, expected) in [
+        (field(Field::Namespace, list(&["a"])), vec![two]),
+        (field(Field::Namespace, list(&[])), vec![]),
+        (not(field(Field::Namespace, list(&[]))), vec![three, two, one]),
+        (not(field(Field::Namespace, list(&["a", "ab"]))), vec![one]),
+        (field(Field::Namespace, TextTest::Prefix("a".into())), vec![two, one]),
+        (field(Field::Namespace, TextTest::StartsWith("a".into())), vec![three, two, one]),
+        (field(Field::Namespace, TextTest::EndsWith("b".into())), vec![three, one]),
+        (field(Field::Namespace, TextTest::EndsWith("long-name".into())), vec![]),
+        (field(Field::FlowId, TextTest::Contains("a".into())), vec![three, one]),
+        (field(Field::FlowId, TextTest::Contains("%".into())), vec![]),
+        (field(Field::Id, list(&[&two.to_string(), "nonsense"])), vec![two]),
+        (field(Field::Id, TextTest::StartsWith(three.to_string())), vec![three]),
+        (field(Field::Parent, list(&[&one.to_string()])), vec![three]),
+        (field(Field::Parent, TextTest::EndsWith(one.to_string()[20..].to_owned())), vec![three]),
+        (not(field(Field::Parent, list(&[&one.to_string()]))), vec![]),
+        (RunSearch { is_child: Some(true), ..RunSearch::default() }, vec![three]),
+        (RunSearch { is_child: Some(false), ..RunSearch::default() }, vec![two, one]),
+        (RunSearch { text: Some("REF".into()), ..RunSearch::default() }, vec![two]),
+        (RunSearch { text: Some(one.to_string().to_uppercase()), ..RunSearch::default() }, vec![one]),
+        (labels(LabelTest::All(vec![pair("team", "Red"), pair("tier", "1")])), vec![one]),
+        (labels(LabelTest::All(vec![pair("team", "Red"), pair("tier", "2")])), vec![]),
+        (labels(LabelTest::Any(vec![pair("team", "blue"), pair("tier", "1")])), vec![two, one]),
+        (labels(LabelTest::None(vec![pair("team", "blue"), pair("x", "y")])), vec![three, one]),
+        (labels(LabelTest::Contains("RED".into())), vec![one]),
+        (labels(LabelTest::All(vec![pair(CORRELATION_LABEL, "order-7")])), vec![two]),
+        (labels(LabelTest::None(vec![pair(CORRELATION_LABEL, "order-7")])), vec![three, one]),
+        (labels(LabelTest::All(vec![pair(CORRELATION_LABEL, &one.to_string())])), vec![one]),
+        (labels(LabelTest::Contains("ORDER-7".into())), vec![two]),
+        (labels(LabelTest::Contains("correlationid".into())), vec![three, two, one]),
+    ] {
+        let shown = format!("{search:?}");
+        assert_eq!(find(b, search), expected, "{shown}");
+    }
+    let mut flows = b.store.flows_with_runs(&b.ws()).unwrap();
+    flows.sort();
+    assert_eq!(flows, [FlowRef::new("a", "refund"), FlowRef::new("a.b", "pay"), FlowRef::new("ab", "pay")]);
+}
+
+pub fn a_search_has_pages_an_order_and_an_exact_total(b: &Bench) {
+    let start = |id: &str| {
+        b.pass(10);
+        b.start(AdmitRequest { flow: FlowRef::new("n", id), ..b.event() })
+    };
+    let runs = [start("c"), start("a"), start("b"), start("a")];
+    b.pass(5);
+    b.end(runs[2], EndStatus::Completed);
+    b.pass(50);
+    b.end(runs[3], EndStatus::Failed);
+    let sorted = |sort: &[(SortBy, bool)]| {
+        let sort = sort.iter().map(|(by, descending)| Sort { by: *by, descending: *descending }).collect();
+        find(b, RunSearch { sort, now: b.now(), ..RunSearch::default() })
+    };
+    let at = |order: [usize; 4]| order.map(|n| runs[n]);
+    assert_eq!(sorted(&[]), at([3, 2, 1, 0]));
+    assert_eq!(sorted(&[(SortBy::Id, false)]), at([0, 1, 2, 3]));
+    assert_eq!(sorted(&[(SortBy::Start, true)]), at([3, 2, 1, 0]));
+    assert_eq!(sorted(&[(SortBy::FlowId, false), (SortBy::Start, false)]), at([1, 3, 2, 0]));
+    assert_eq!(sorted(&[(SortBy::End, false)]), at([2, 3, 1, 0]), "what has not ended is last");
+    assert_eq!(sorted(&[(SortBy::End, true)]), at([1, 0, 3, 2]));
+    assert_eq!(sorted(&[(SortBy::Duration, false)]), at([2, 3, 1, 0]));
+    assert_eq!(sorted(&[(SortBy::State, false)]), at([3, 1, 0, 2]));
+    let page = |offset, limit| {
+        let search = RunSearch { offset, limit, ..RunSearch::default() };
+        let (page, total) = b.store.search_runs(&b.ws(), &search).unwrap();
+        (page.into_iter().map(|(row, _, _)| row.id).collect::<Vec<_>>(), total)
+    };
+    assert_eq!(page(0, 3), (vec![runs[3], runs[2], runs[1]], 4));
+    assert_eq!(page(3, 3), (vec![runs[0]], 4));
+    assert_eq!(page(4, 3), (vec![], 4));
+    assert_eq!(page(0, 0), (vec![], 4));
+    let (whole, _) = b.store.search_runs(&b.ws(), &RunSearch { limit: 1, ..RunSearch::default() }).unwrap();
+    assert_eq!(whole[0], b.store.run(&b.ws(), runs[3]).unwrap().unwrap());
+}
+
+pub fn states_and_instants_are_searched_for(b: &Bench) {
+    let begin = b.now();
+    let [done, failed, killed, doubtful, open] = [(); 5].map(|()| {
+        b.pass(10);
+        b.start(b.event())
+    });
+    b.pass(100);
+    b.end(done, EndStatus::Completed);
+    b.end(failed, EndStatus::Failed);
+    b.end(killed, EndStatus::Cancelled);
+    b.end_in_doubt(doubtful);
+    let by = |states: &[KestraState]| {
+        find(b, RunSearch { states: Some(states.iter().copied().collect()), ..RunSearch::default() })
+    };
+    assert_eq!(by(&[KestraState::Success]), [done]);
+    assert_eq!(by(&[KestraState::Failed]), [doubtful, failed]);
+    assert_eq!(by(&[KestraState::Killed, KestraState::Running]), [open, killed]);
+    assert_eq!(by(&[KestraState::Created]), []);
+    assert_eq!(by(&[]), []);
+    assert_eq!(by(&KestraState::ALL), [open, doubtful, killed, failed, done]);
+    let when = |of: &[When], tests: &[(Cmp, i64)]| {
+        let tests = tests.iter().map(|(cmp, ms)| (*cmp, begin.plus(*ms))).collect();
+        find(b, RunSearch { intervals: vec![Interval { of: of.to_vec(), tests }], ..RunSearch::default() })
+    };
+    assert_eq!(when(&[When::Start], &[(Cmp::Ge, 20), (Cmp::Lt, 40)]), [killed, failed]);
+    assert_eq!(when(&[When::Start], &[(Cmp::Eq, 10)]), [done]);
+    assert_eq!(when(&[When::Start], &[(Cmp::Ne, 10), (Cmp::Le, 20)]), [failed]);
+    assert_eq!(when(&[When::End], &[(Cmp::Gt, 0)]), [doubtful, killed, failed, done]);
+    assert_eq!(when(&[When::Start, When::End], &[(Cmp::Gt, 45)]), [open, doubtful, killed, failed, done]);
+    assert_eq!(when(&[], &[]), []);
+}
