@@ -98,8 +98,14 @@ impl Engine {
                 break;
             }
         }
-        let seen =
-            RunScope { id: run, correlation_id: &row.correlation_id, created_at: row.created_at, state: &state, step };
+        let seen = RunScope {
+            id: run,
+            original: row.original(),
+            correlation_id: &row.correlation_id,
+            created_at: row.created_at,
+            state: &state,
+            step,
+        };
         let (services, now) = (&*self.services, self.store().now());
         let scope = ExprScope { services, workspace, flow: &flow, memory: &memory, run: Some(seen), now };
         let parsed = match Template::parse(text) {

@@ -117,17 +117,6 @@ impl Telling {
                     self.loops.insert(step.clone(), items);
                 }
             }
-            Event::StepPaused { step, at, .. } => {
-                self.with(step, |run| run.enter(KestraState::Paused, *at));
-                self.enter(KestraState::Paused, *at);
-            }
-            Event::StepResumed { step, at, output, .. } => {
-                self.group(step, *at);
-                if let Some(output) = output {
-                    self.outputs.insert(step.clone(), output.json().clone());
-                }
-                self.enter(KestraState::Running, *at);
-            }
             Event::GroupAnswered { step, output: Some(output), .. } => {
                 self.outputs.insert(step.clone(), output.json().clone());
             }

@@ -110,7 +110,12 @@ pub struct Sort {
 
 impl RunRow {
     pub fn state_of(&self) -> StateOf {
-        StateOf { status: self.status, warned: self.warned, ended: self.ended_at.is_some() }
+        StateOf {
+            status: self.status,
+            warned: self.warned,
+            ended: self.ended_at.is_some(),
+            conclusion: self.conclusion,
+        }
     }
 }
 
@@ -314,7 +319,11 @@ fn state_case() -> String {
 fn head_sql(head: StateOf) -> String {
     let warned = if head.warned { "r.warned" } else { "NOT r.warned" };
     let ended = if head.ended { "r.ended_at IS NOT NULL" } else { "r.ended_at IS NULL" };
-    format!("(r.status = '{}' AND {warned} AND {ended})", head.status.word())
+    let concluded = match head.conclusion {
+        Some(conclusion) => format!("r.conclusion = '{}'", conclusion.word()),
+        None => "r.conclusion IS NULL".to_owned(),
+    };
+    format!("(r.status = '{}' AND {warned} AND {ended} AND {concluded})", head.status.word())
 }
 
 impl Conditions {

@@ -2,7 +2,7 @@
 
 use crate::problem::Problem;
 use crate::state::AppState;
-use semel_core::run::{KestraState, StateOf, decode_events};
+use semel_core::run::{KestraState, decode_events};
 use semel_core::{Door, Millis, RunId, WorkspaceId};
 use semel_engine::public_json;
 use semel_engine::taskruns::{History, TaskRun, Telling, Told};
@@ -53,8 +53,7 @@ pub async fn find(app: &AppState, workspace: &WorkspaceId, id: RunId) -> Result<
 
 /// The state that lists and single executions show.
 pub fn state_of(row: &RunRow) -> KestraState {
-    StateOf { status: row.status, warned: row.warned, ended: row.ended_at.is_some(), conclusion: row.conclusion }
-        .kestra()
+    row.state_of().kestra()
 }
 
 fn time(at: Millis) -> Json {

@@ -43,6 +43,8 @@ pub async fn post(call: Call) -> Answer {
         trigger_id: None,
         labels,
         correlation_id,
+        run: None,
+        start_at: None,
     };
     let workspace = who.workspace.clone();
     let result = call.app.admit(occurrence).await?;
