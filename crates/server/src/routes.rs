@@ -124,7 +124,7 @@ const FLOW_QUERY: &[&str] = &["source", "revision", "allowDeleted"];
 const BULK_QUERY: &[&str] = &["delete", "namespace", "allowNamespaceChild"];
 const LOG_QUERY: &[&str] = &["minLevel", "taskRunId", "taskId", "attempt"];
 const EXECUTIONS_OF_FLOW: &[&str] = &["namespace", "flowId", "page", "size", "sort"];
-const CREATE_QUERY: &[&str] = &["labels", "wait", "revision"];
+const CREATE_QUERY: &[&str] = &["labels", "wait", "revision", "scheduleDate", "kind"];
 
 /// The table.
 #[rustfmt::skip]

@@ -3,12 +3,15 @@
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::doors::event;
-use crate::doors::kestra::{execution, filters, form};
+use crate::doors::kestra::form::{self, Form};
+use crate::doors::kestra::{execution, filters};
 use crate::problem::Problem;
 use crate::refused::rejected;
 use axum::http::HeaderValue;
 use semel_core::admission::{Decision, PresetName};
-use semel_core::{Door, FlowRef, RunId};
+use semel_core::ir::InputType;
+use semel_core::{Door, FlowRef, Millis, RunId};
+use semel_engine::files::UploadError;
 use semel_engine::flows::LoadedFlow;
 use semel_engine::{FlowLookupError, Occurrence};
 use semel_store::AdmitResult;
@@ -26,16 +29,21 @@ pub async fn post(call: Call) -> Answer {
     let flow = find_flow(&call)?;
     let (labels, correlation_id) = labels(&call)?;
     let wait = flag(&call, "wait")?;
-    let inputs = inputs(&call, &flow).await?;
+    let start_at = call.query.read("scheduleDate", "a date such as 2026-05-01T08:00:00Z", Millis::parse_rfc3339)?;
+    check_kind(&call)?;
+    let form = form::read(&call).await?;
+    let mut inputs = inputs(&form, &flow);
+    let run = files(&call, &flow, &form, &mut inputs).await?;
     let who = call.principal()?;
+    let guard = correlation_id.clone().filter(|_| call.app.config().correlation_guard);
     let occurrence = Occurrence {
         workspace: who.workspace.clone(),
         flow,
         door: Door::Kestra,
         caller: who.name.clone(),
         caller_key: event::header_key(&call.headers)?,
-        intrinsic_key: None,
-        door_preset: PresetName::Semel,
+        door_preset: if guard.is_some() { PresetName::KestraGuard } else { PresetName::Semel },
+        intrinsic_key: guard,
         request_preset: None,
         scope: None,
         inputs: Json::Object(inputs),
@@ -43,8 +51,8 @@ pub async fn post(call: Call) -> Answer {
         trigger_id: None,
         labels,
         correlation_id,
-        run: None,
-        start_at: None,
+        run,
+        start_at,
     };
     let workspace = who.workspace.clone();
     let result = call.app.admit(occurrence).await?;
@@ -137,11 +145,44 @@ pub fn flag(call: &Call, name: &str) -> Result<bool, Problem> {
 }
 
 /// What the form gives to the declared inputs; what is not declared is left aside, as Kestra does.
-pub async fn inputs(call: &Call, flow: &LoadedFlow) -> Result<Map<String, Json>, Problem> {
-    let form = form::read(call).await?;
+pub fn inputs(form: &Form, flow: &LoadedFlow) -> Map<String, Json> {
     let declared =
         |name: &str| flow.index.flow.inputs.iter().any(|def| def.id == name || def.id.split('.').next() == Some(name));
     let mut inputs = form.inputs();
     inputs.retain(|name, _| declared(name));
-    Ok(inputs)
+    inputs
+}
+
+/// Takes in the files of the form, each for the input that its part or its file is named after. They belong to the run
+/// that is to be, whose id is returned; if it never comes to be, a sweep removes them.
+async fn files(
+    call: &Call,
+    flow: &LoadedFlow,
+    form: &Form,
+    inputs: &mut Map<String, Json>,
+) -> Result<Option<RunId>, Problem> {
+    let (workspace, engine) = (call.workspace()?, call.app.engine());
+    let mut run = None;
+    for def in flow.index.flow.inputs.iter().filter(|def| def.input_type == InputType::File) {
+        let Some(file) = form.files.iter().find(|file| file.field == def.id || file.name == def.id) else { continue };
+        let id = *run.get_or_insert_with(|| engine.fresh_run());
+        let mut upload = engine.upload(&workspace, &flow.flow_ref, id, &def.id, &file.name);
+        let refused = |error: UploadError| match error {
+            UploadError::Store(error) => error.into(),
+            other => Problem::new(Code::IllegalArgument, format!("Invalid input for `{}`, {other}", def.id)),
+        };
+        upload.write(&file.bytes).await.map_err(refused)?;
+        inputs.insert(def.id.clone(), upload.finish().await.map_err(refused)?.into());
+    }
+    Ok(run)
+}
+
+/// Executions of the other kinds are hidden from Kestra's lists; here every execution is a normal one.
+fn check_kind(call: &Call) -> Result<(), Problem> {
+    match call.query.one("kind")? {
+        None | Some("NORMAL") => Ok(()),
+        Some(other) => {
+            Err(Problem::new(Code::IllegalArgument, format!("executions of kind {other} are not built; use NORMAL")))
+        }
+    }
 }

@@ -2,11 +2,12 @@
 
 use super::create;
 use crate::call::{Answer, Call, ok};
+use crate::doors::kestra::form;
 use serde_json::{Value as Json, json};
 
 pub async fn post(call: Call) -> Answer {
     let flow = create::find_flow(&call)?;
-    let inputs = Json::Object(create::inputs(&call, &flow).await?);
+    let inputs = Json::Object(create::inputs(&form::read(&call).await?, &flow));
     let checked = call.app.engine().check_inputs(&call.workspace()?, &flow, &inputs);
     let shown: Vec<Json> = checked
         .into_iter()
