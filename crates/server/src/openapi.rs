@@ -1,6 +1,7 @@
 //! `/openapi.json`, made from the route table.
 
 mod kestra;
+mod kestra_resources;
 mod schema;
 mod shapes;
 
@@ -86,6 +87,9 @@ fn responses(route: &Route, shape: Option<&Shape>) -> Json {
             let content = json!({*kind: {}});
             out.insert("200".into(), json!({"description": "Done.", "content": content}));
         }
+        Some(Answers::Empty) => {
+            out.insert("200".into(), json!({"description": "Done."}));
+        }
         Some(Answers::Nothing) | None => {
             out.insert("204".into(), json!({"description": "Done."}));
         }
@@ -136,6 +140,11 @@ fn admission_headers() -> [(&'static str, Json); 2] {
 fn query_parameter(route: &Route, name: &str) -> Json {
     // Several words: `status=held,failed`, or the parameter twice.
     let several = |words: Json| json!({"name": name, "in": "query", "style": "form", "explode": false, "schema": {"type": "array", "minItems": 1, "items": words["items"]}});
+    if crate::doors::kestra::is_under(route.path)
+        && let Some(schema) = kestra_resources::parameter(name)
+    {
+        return json!({"name": name, "in": "query", "required": false, "schema": schema});
+    }
     let schema = match name {
         "limit" => json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}),
         "revision" => json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}),

@@ -6,7 +6,7 @@
 
 use crate::auth::Access::{self, *};
 use crate::call::{Answer, Call};
-use crate::doors::kestra::executions;
+use crate::doors::kestra::{self, executions};
 use crate::doors::native::*;
 use crate::doors::{health, trigger, webhook};
 use crate::openapi;
@@ -97,7 +97,7 @@ macro_rules! to {
     };
 }
 
-use Takes::{Json, Nothing, Raw, Text};
+use Takes::{Form, Json, Nothing, Raw, Text};
 use Verb::{Delete, Get, Post, Put};
 
 const RUNS_QUERY: &[&str] = &[
@@ -117,6 +117,12 @@ const KEYS_QUERY: &[&str] = &["key", "scope", "state", "run_id", "limit", "curso
 const SHOW_QUERY: &[&str] = &["key", "workflow_id"];
 const DECISIONS_QUERY: &[&str] = &["run_id", "key", "workflow_id", "decision", "limit", "cursor"];
 const TOKENS_QUERY: &[&str] = &["workspace", "limit", "cursor"];
+
+const NAMED_PAGES: &[&str] = &["q", "page", "size", "sort"];
+const SOURCE_QUERY: &[&str] = &["q", "namespace", "page", "size", "sort"];
+const FLOW_QUERY: &[&str] = &["source", "revision", "allowDeleted"];
+const BULK_QUERY: &[&str] = &["delete", "namespace", "allowNamespaceChild"];
+const LOG_QUERY: &[&str] = &["minLevel", "taskRunId", "taskId", "attempt"];
 
 /// The table.
 #[rustfmt::skip]
@@ -188,6 +194,71 @@ pub static ROUTES: &[Route] = &[
 
     // Kestra's executions. A path without a tenant is that of the tenant `main`.
     route(Get,    "/api/v1/{tenant}/executions/{id}", Viewer, Nothing, NONE, "One execution.", to!(executions::show::get)),
+
+    // Kestra's flows, keys, secrets, logs, triggers and the rest.
+    route(Post,   "/api/v1/{tenant}/flows",                               Author,   Text,    NONE, "Create a flow.", to!(kestra::flows::write::create)),
+    route(Get,    "/api/v1/{tenant}/flows/search",                        Viewer,   Nothing, ANY_QUERY, "Flows by filters, with their total.", to!(kestra::flows::search::get)),
+    route(Get,    "/api/v1/{tenant}/flows/source",                        Viewer,   Nothing, SOURCE_QUERY, "Flows whose text says something.", to!(kestra::flows::search::source)),
+    route(Get,    "/api/v1/{tenant}/flows/distinct-namespaces",           Viewer,   Nothing, &["q"], "The namespaces that flows are in.", to!(kestra::flows::show::namespaces)),
+    route(Post,   "/api/v1/{tenant}/flows/validate",                      Viewer,   Text,    NONE, "What is wrong with each flow of a text.", to!(kestra::flows::validate::post)),
+    route(Post,   "/api/v1/{tenant}/flows/graph",                         Viewer,   Text,    NONE, "A flow's text as nodes and edges.", to!(kestra::flows::graph::post)),
+    route(Post,   "/api/v1/{tenant}/flows/bulk",                          Author,   Text,    BULK_QUERY, "Store the flows of a text and delete all others.", to!(kestra::flows::bulk::of_all)),
+    route(Post,   "/api/v1/{tenant}/flows/import",                        Author,   Form,    NONE, "Store the flows of a file; the answer names those that cannot be.", to!(kestra::flows::archive::import)),
+    route(Post,   "/api/v1/{tenant}/flows/export/by-ids",                 Operator, Json,    NONE, "Texts of flows as a ZIP.", to!(kestra::flows::archive::export_by_ids)),
+    route(Get,    "/api/v1/{tenant}/flows/export/by-query",               Operator, Nothing, ANY_QUERY, "Texts of what a search finds as a ZIP.", to!(kestra::flows::archive::export_by_query)),
+    route(Delete, "/api/v1/{tenant}/flows/delete/by-ids",                 Author,   Json,    NONE, "Delete several flows.", to!(kestra::flows::bulk::delete_by_ids)),
+    route(Delete, "/api/v1/{tenant}/flows/delete/by-query",               Author,   Nothing, ANY_QUERY, "Delete what a search finds.", to!(kestra::flows::bulk::delete_by_query)),
+    route(Post,   "/api/v1/{tenant}/flows/disable/by-ids",                Author,   Json,    NONE, "Disable several flows.", to!(kestra::flows::bulk::disable_by_ids)),
+    route(Post,   "/api/v1/{tenant}/flows/disable/by-query",              Author,   Raw,     ANY_QUERY, "Disable what a search finds.", to!(kestra::flows::bulk::disable_by_query)),
+    route(Post,   "/api/v1/{tenant}/flows/enable/by-ids",                 Author,   Json,    NONE, "Enable several flows.", to!(kestra::flows::bulk::enable_by_ids)),
+    route(Post,   "/api/v1/{tenant}/flows/enable/by-query",               Author,   Raw,     ANY_QUERY, "Enable what a search finds.", to!(kestra::flows::bulk::enable_by_query)),
+    route(Get,    "/api/v1/{tenant}/flows/{namespace}",                   Viewer,   Nothing, NONE, "The flows of a namespace.", to!(kestra::flows::show::of_namespace)),
+    route(Post,   "/api/v1/{tenant}/flows/{namespace}",                   Author,   Text,    &["delete"], "Make a namespace what a text says.", to!(kestra::flows::bulk::of_namespace)),
+    route(Get,    "/api/v1/{tenant}/flows/{namespace}/{id}",              Viewer,   Nothing, FLOW_QUERY, "One flow.", to!(kestra::flows::show::get)),
+    route(Put,    "/api/v1/{tenant}/flows/{namespace}/{id}",              Author,   Text,    NONE, "Change a flow.", to!(kestra::flows::write::update)),
+    route(Delete, "/api/v1/{tenant}/flows/{namespace}/{id}",              Author,   Nothing, NONE, "Delete a flow; its revisions stay.", to!(kestra::flows::write::delete)),
+    route(Get,    "/api/v1/{tenant}/flows/{namespace}/{id}/revisions",    Viewer,   Nothing, NONE, "All revisions of a flow.", to!(kestra::flows::show::revisions)),
+    route(Get,    "/api/v1/{tenant}/flows/{namespace}/{id}/graph",        Viewer,   Nothing, &["revision"], "A flow as nodes and edges.", to!(kestra::flows::graph::get)),
+    route(Get,    "/api/v1/{tenant}/flows/{namespace}/{id}/dependencies", Viewer,   Nothing, &["destinationOnly"], "Flows that a flow starts, and that start it.", to!(kestra::flows::graph::dependencies)),
+    route(Get,    "/api/v1/{tenant}/flows/{namespace}/{id}/tasks/{task}", Viewer,   Nothing, &["revision"], "One task of a flow.", to!(kestra::flows::show::task)),
+    route(Get,    "/api/v1/{tenant}/namespaces/search",                            Viewer,   Nothing, NAMED_PAGES, "Namespaces.", to!(kestra::namespaces::search)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}",                       Viewer,   Nothing, NONE, "One namespace.", to!(kestra::namespaces::get)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/kv",                    Viewer,   Nothing, NONE, "Keys of a namespace.", to!(kestra::kv::list)),
+    route(Delete, "/api/v1/{tenant}/namespaces/{namespace}/kv",                    Operator, Json,    NONE, "Remove several keys.", to!(kestra::kv::delete_many)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/kv/inheritance",        Viewer,   Nothing, NONE, "Keys of the namespaces above.", to!(kestra::kv::inherited)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/kv/{key}",              Viewer,   Nothing, NONE, "One value with its type.", to!(kestra::kv::get)),
+    route(Put,    "/api/v1/{tenant}/namespaces/{namespace}/kv/{key}",              Operator, Raw,     NONE, "Write a value; the header `ttl` says how long it lives.", to!(kestra::kv::put)),
+    route(Delete, "/api/v1/{tenant}/namespaces/{namespace}/kv/{key}",              Operator, Nothing, NONE, "Remove a key; says whether it was there.", to!(kestra::kv::delete)),
+    route(Get,    "/api/v1/{tenant}/kv",                                           Viewer,   Nothing, ANY_QUERY, "Keys of all namespaces.", to!(kestra::kv::search)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/secrets",               Author,   Nothing, ANY_QUERY, "Names of secrets.", to!(kestra::secrets::list)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/inherited-secrets",     Author,   Nothing, NONE, "Names of secrets by namespace.", to!(kestra::secrets::inherited)),
+    route(Get,    "/api/v1/{tenant}/secrets",                                      Author,   Nothing, ANY_QUERY, "Names of secrets.", to!(kestra::secrets::list)),
+    route(Get,    "/api/v1/{tenant}/logs/search",                 Viewer,   Nothing, ANY_QUERY, "Log lines of all executions.", to!(kestra::logs::search)),
+    route(Get,    "/api/v1/{tenant}/logs/{id}",                   Viewer,   Nothing, LOG_QUERY, "Log lines of an execution.", to!(kestra::logs::of_execution)),
+    route(Delete, "/api/v1/{tenant}/logs/{id}",                   Operator, Nothing, LOG_QUERY, "Remove the log of an ended execution.", to!(kestra::logs::delete)),
+    route(Get,    "/api/v1/{tenant}/logs/{id}/download",          Viewer,   Nothing, LOG_QUERY, "The same as a text file.", to!(kestra::logs::download)),
+    route(Delete, "/api/v1/{tenant}/logs/{namespace}/{flow}",     Operator, Nothing, NONE, "Remove the logs of a flow's ended executions.", to!(kestra::logs::delete_of_flow)),
+    route(Get,    "/api/v1/{tenant}/triggers/search",             Viewer,   Nothing, ANY_QUERY, "What fires by itself, and when.", to!(kestra::triggers::search)),
+    route(Get,    "/api/v1/{tenant}/triggers/{namespace}/{flow}", Viewer,   Nothing, NAMED_PAGES, "The triggers of a flow.", to!(kestra::triggers::of_flow)),
+    route(Put,    "/api/v1/{tenant}/triggers",                                      Operator, Json,    NONE, "Switch a trigger on or off, or begin a backfill.", to!(kestra::triggers::put)),
+    route(Put,    "/api/v1/{tenant}/triggers/backfill/pause",                       Operator, Json,    NONE, "Pause a backfill.", to!(kestra::triggers::pause)),
+    route(Post,   "/api/v1/{tenant}/triggers/backfill/pause/by-triggers",           Operator, Json,    NONE, "Pause the backfills of several triggers.", to!(kestra::triggers::pause_by_triggers)),
+    route(Post,   "/api/v1/{tenant}/triggers/backfill/pause/by-query",              Operator, Raw,     ANY_QUERY, "Pause the backfills of what a search finds.", to!(kestra::triggers::pause_by_query)),
+    route(Put,    "/api/v1/{tenant}/triggers/backfill/unpause",                     Operator, Json,    NONE, "Let a backfill go on.", to!(kestra::triggers::unpause)),
+    route(Post,   "/api/v1/{tenant}/triggers/backfill/unpause/by-triggers",         Operator, Json,    NONE, "Let the backfills of several triggers go on.", to!(kestra::triggers::unpause_by_triggers)),
+    route(Post,   "/api/v1/{tenant}/triggers/backfill/unpause/by-query",            Operator, Raw,     ANY_QUERY, "Let the backfills of what a search finds go on.", to!(kestra::triggers::unpause_by_query)),
+    route(Post,   "/api/v1/{tenant}/triggers/backfill/delete",                      Operator, Json,    NONE, "End a backfill.", to!(kestra::triggers::end)),
+    route(Post,   "/api/v1/{tenant}/triggers/backfill/delete/by-triggers",          Operator, Json,    NONE, "End the backfills of several triggers.", to!(kestra::triggers::end_by_triggers)),
+    route(Post,   "/api/v1/{tenant}/triggers/backfill/delete/by-query",             Operator, Raw,     ANY_QUERY, "End the backfills of what a search finds.", to!(kestra::triggers::end_by_query)),
+    route(Post,   "/api/v1/{tenant}/triggers/set-disabled/by-triggers",             Operator, Json,    NONE, "Switch several triggers on or off.", to!(kestra::triggers::set_disabled_by_triggers)),
+    route(Post,   "/api/v1/{tenant}/triggers/set-disabled/by-query",                Operator, Raw,     ANY_QUERY, "Switch what a search finds on or off.", to!(kestra::triggers::set_disabled_by_query)),
+    route(Post,   "/api/v1/{tenant}/triggers/unlock/by-triggers",                   Operator, Json,    NONE, "Let several triggers go on without the run they wait for.", to!(kestra::triggers::unlock_by_triggers)),
+    route(Post,   "/api/v1/{tenant}/triggers/unlock/by-query",                      Operator, Raw,     ANY_QUERY, "Let what a search finds go on.", to!(kestra::triggers::unlock_by_query)),
+    route(Post,   "/api/v1/{tenant}/triggers/{namespace}/{flow}/{trigger}/unlock",  Operator, Raw,     NONE, "Let a trigger go on without the run it waits for.", to!(kestra::triggers::unlock)),
+    route(Post,   "/api/v1/{tenant}/triggers/{namespace}/{flow}/{trigger}/restart", Operator, Raw,     NONE, "The same, also where it waits for none.", to!(kestra::triggers::restart)),
+    route(Get,    "/api/v1/{tenant}/concurrency-limit/search",             Viewer,   Nothing, NAMED_PAGES, "How many executions hold a slot, by flow.", to!(kestra::concurrency::search)),
+    route(Put,    "/api/v1/{tenant}/concurrency-limit/{namespace}/{flow}", Operator, Json,    NONE, "Compare that number with another.", to!(kestra::concurrency::put)),
+    route(Get,    "/api/v1/{tenant}/configs",                     Viewer,   Nothing, NONE, "What clients ask first.", to!(kestra::configs::get)),
 ];
 
 #[cfg(test)]

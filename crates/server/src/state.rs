@@ -7,9 +7,9 @@ use crate::refusals::Refusals;
 use crate::refused::not_pushed;
 use semel_core::limits::Limits;
 use semel_core::run::By;
-use semel_core::{RunId, WorkspaceId};
-use semel_engine::{Control, Engine, Occurrence};
-use semel_store::{AdmitResult, Done, Store, StoreError, Work};
+use semel_core::{FlowRef, RunId, WorkspaceId};
+use semel_engine::{Control, Engine, Occurrence, PushError};
+use semel_store::{AdmitResult, Done, PushRule, Store, StoreError, Work};
 use serde::Deserialize;
 use std::future::Future;
 use std::sync::Arc;
@@ -191,6 +191,30 @@ impl AppState {
             engine.push_flow(&workspace, &source, &by).await.map_err(|error| not_pushed(error, &source))
         })
         .await
+    }
+
+    /// As [`AppState::push_flow`], for a door that words its refusals itself.
+    pub(crate) async fn push_flow_if(
+        &self,
+        workspace: WorkspaceId,
+        source: Arc<str>,
+        by: String,
+        rule: PushRule,
+    ) -> Result<semel_engine::Pushed, PushError> {
+        let engine = self.engine().clone();
+        let pushing = tokio::spawn(async move { engine.push_flow_if(&workspace, &source, &by, rule).await });
+        pushing.await.unwrap_or_else(|_| Err(StoreError::Bug("a push panicked".to_owned()).into()))
+    }
+
+    /// The revision that says that the flow is gone; `None` when there is no such flow.
+    pub(crate) async fn delete_flow(
+        &self,
+        workspace: WorkspaceId,
+        flow: FlowRef,
+        by: String,
+    ) -> Result<Option<u32>, Problem> {
+        let engine = self.engine().clone();
+        self.to_the_end(async move { engine.delete_flow(&workspace, &flow, &by).await }).await
     }
 
     /// Waits for a run's end, but not into the server's own.

@@ -4,10 +4,16 @@
 mod access;
 #[path = "suite/harness.rs"]
 mod harness;
+#[path = "suite/kestra_flows.rs"]
+mod kestra_flows;
+#[path = "suite/kestra_resources.rs"]
+mod kestra_resources;
 #[path = "suite/matrix.rs"]
 mod matrix;
 #[path = "suite/matrix_kestra.rs"]
 mod matrix_kestra;
+#[path = "suite/matrix_kestra_resources.rs"]
+mod matrix_kestra_resources;
 #[path = "suite/native.rs"]
 mod native;
 #[path = "suite/socket.rs"]

@@ -12,7 +12,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
     let rest = route.path.strip_prefix("/api/v1/{tenant}")?;
     Some(match (route.method, rest) {
         (Verb::Get, "/executions/{id}") => shows(named("Execution")),
-        _ => return None,
+        _ => return super::kestra_resources::shape(route),
     })
 }
 

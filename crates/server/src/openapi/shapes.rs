@@ -11,6 +11,8 @@ pub enum Answers {
     Json(Json),
     /// 204.
     Nothing,
+    /// 200 without a body.
+    Empty,
     /// 200 with text of this media type.
     Text(&'static str),
 }

@@ -16,6 +16,6 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
     let run = |run: &str, rest: &str| format!("/executions/{run}{rest}");
     Some(match (route.method, rest) {
         (Verb::Get, "/executions/{id}") => read(run(&world.done, "")),
-        _ => return None,
+        _ => return crate::matrix_kestra_resources::sample(route, world),
     })
 }

@@ -6,12 +6,30 @@
 //! | [`tenant`] | which workspace a path means, and whether the caller belongs to it |
 //! | [`error`] | refusals in Kestra's shape |
 //! | [`execution`] | a run as an execution |
+//! | [`filters`] | the grammar of searches |
+//! | [`form`] | what `curl -F` sends |
 //! | [`executions`] | the calls under `/executions` |
+//! | [`flows`], [`namespaces`], [`kv`], [`secrets`], [`logs`], [`triggers`], [`concurrency`], [`configs`] | the other resources |
+//! | [`flow_json`], [`kv_value`], [`matching`], [`paged`] | what they share |
 
+pub mod concurrency;
+pub mod configs;
 pub mod error;
 pub mod execution;
 pub mod executions;
+pub mod filters;
+pub mod flow_json;
+pub mod flows;
+pub mod form;
+pub mod kv;
+pub mod kv_value;
+pub mod logs;
+pub mod matching;
+pub mod namespaces;
+pub mod paged;
+pub mod secrets;
 pub mod tenant;
+pub mod triggers;
 
 /// True for paths whose answers have Kestra's shapes.
 pub fn is_under(path: &str) -> bool {
