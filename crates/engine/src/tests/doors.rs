@@ -306,9 +306,11 @@ fn variables_are_set_merged_and_taken_away() {
     world.push(
         r#"id: v
 namespace: n
+inputs:
+  - {id: raw, type: STRING}
 variables: {a: 1, deep: {x: "{{ flow.id }}", y: 2}}
 tasks:
-  - {id: set, type: io.kestra.plugin.core.execution.SetVariables, variables: {b: "{{ 1 + 1 }}", deep: {y: "{{ '{{ flow.id }}' }}"}, token: "{{ secret('TOKEN') }}"}}
+  - {id: set, type: io.kestra.plugin.core.execution.SetVariables, variables: {b: "{{ 1 + 1 }}", deep: {y: "{{ inputs.raw }}"}, token: "{{ secret('TOKEN') }}"}}
   - {id: say, type: log.Log, message: "{{ vars.a }} {{ vars.b }} {{ vars.deep.x }} {{ vars.deep.y }}"}
   - {id: unset, type: execution.UnsetVariables, variables: [a, token]}
   - {id: gone, type: log.Log, message: "{{ vars.a ?? 'none' }}"}
@@ -316,7 +318,7 @@ tasks:
   - {id: missing, type: execution.UnsetVariables, variables: [a], ignoreMissing: true}
 "#,
     );
-    let run = world.admit("v", None, json!({})).run.unwrap().id;
+    let run = world.admit("v", None, json!({"raw": "{{ flow.id }}"})).run.unwrap().id;
     world.drain();
     assert_eq!(world.logs(run)[..2], ["1 2 v {{ flow.id }}", "none"], "what a task sets is not rendered again");
     assert!(world.row(run).warned, "`b` was there");

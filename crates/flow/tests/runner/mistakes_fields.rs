@@ -38,7 +38,7 @@ fn a_field_that_is_not_built() {
      --> flow.yaml:7:1
       |
     7 | workerGroup: {}
-      | ^^^^^^^^^^^^^^
+      | ^^^^^^^^^^^
       |
       = help: remove it, or leave this flow on Kestra until it is built
 
@@ -46,7 +46,7 @@ fn a_field_that_is_not_built() {
      --> flow.yaml:8:1
       |
     8 | listeners: []
-      | ^^^
+      | ^^^^^^^^^
       |
       = help: remove it, or leave this flow on Kestra until it is built
     "#);
