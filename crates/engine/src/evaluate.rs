@@ -8,7 +8,7 @@ use crate::inputs;
 use crate::scope::{ExprScope, Services};
 use semel_core::admission::{MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom};
 use semel_core::duration;
-use semel_core::ir::{LeafMode, OnTime, PauseSpec, SubflowSpec, Task, TaskKind};
+use semel_core::ir::{ExitState, LeafMode, OnTime, PauseSpec, SubflowSpec, Task, TaskKind};
 use semel_core::limits::Limits;
 use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey, Work};
 use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
@@ -64,7 +64,23 @@ impl Evaluator<'_> {
             return Ok(Evaluated::Skip);
         }
         match &task.kind {
-            TaskKind::Sequential(_) | TaskKind::Parallel { .. } => Ok(Evaluated::Group),
+            TaskKind::Sequential(_)
+            | TaskKind::AllowFailure(_)
+            | TaskKind::WorkingDirectory { .. }
+            | TaskKind::Dag { .. }
+            | TaskKind::Parallel { .. } => Ok(Evaluated::Group),
+            TaskKind::LoopUntil(_) if !begun => Ok(Evaluated::Items { count: 1, items: Payload::new(json!([])) }),
+            TaskKind::LoopUntil(spec) => self.round_again(key, spec, found),
+            TaskKind::Loop(spec) if !begun => self.own_items(&spec.values),
+            TaskKind::Loop(spec) if key.iteration_number().is_some() => self.round(spec),
+            TaskKind::Loop(_) => Ok(self.rounds(key)),
+            TaskKind::Exit { state } => {
+                let word = self.plain_text(state, "state")?;
+                let state = ExitState::parse(&word).ok_or_else(|| {
+                    Failure::new("bad_state", format!("`{word}` is not a state that a run can be ended with"))
+                })?;
+                Ok(Evaluated::Exit { state })
+            }
             TaskKind::If { condition, .. } => {
                 let yes = self.text(condition)?.is_truthy_text();
                 let list = if yes { ListName::Then } else { ListName::Else };
@@ -121,7 +137,7 @@ impl Evaluator<'_> {
         Ok(Some(Payload::new(Json::Object(out))))
     }
 
-    fn text(&self, template: &str) -> Result<Value, Failure> {
+    pub(crate) fn text(&self, template: &str) -> Result<Value, Failure> {
         let parsed = Template::of(template).map_err(|e| Failure::new("syntax", e.message))?;
         render(&parsed, &self.scope, &mut Budget::default()).map_err(|e| failure(&e))
     }
@@ -136,12 +152,12 @@ impl Evaluator<'_> {
         }
     }
 
-    fn duration(&self, template: &str, what: &str) -> Result<i64, Failure> {
+    pub(crate) fn duration(&self, template: &str, what: &str) -> Result<i64, Failure> {
         let text = self.plain_text(template, what)?;
         duration::parse_ms(&text).map_err(|e| Failure::new("bad_duration", e.to_string()))
     }
 
-    fn work(&self, key: &StepKey) -> Option<&Work> {
+    pub(crate) fn work(&self, key: &StepKey) -> Option<&Work> {
         self.scope.run.and_then(|run| run.state.steps.get(key)).map(|step| &step.work)
     }
 
@@ -157,7 +173,7 @@ impl Evaluator<'_> {
         Ok(Evaluated::Pause { ms: Some(self.duration(duration, "pauseDuration")?), late })
     }
 
-    fn json(&self, tree: &Json) -> Result<Value, Failure> {
+    pub(crate) fn json(&self, tree: &Json) -> Result<Value, Failure> {
         render_json(tree, &self.scope, &mut Budget::default(), true).map_err(|e| failure(&e))
     }
 

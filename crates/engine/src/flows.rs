@@ -76,9 +76,11 @@ const BRIEF_TASKS_MAX: usize = 64;
 /// Nothing in the flow waits, repeats or reaches outside.
 fn is_brief(index: &FlowIndex) -> bool {
     let computes = |task: &Task| match &task.kind {
-        TaskKind::Sequential(_) | TaskKind::Parallel { .. } | TaskKind::If { .. } | TaskKind::Switch { .. } => true,
         TaskKind::Leaf { mode, .. } => *mode == LeafMode::Inline,
-        TaskKind::ForEach { .. } | TaskKind::Sleep { .. } | TaskKind::Pause(_) | TaskKind::Subflow(_) => false,
+        TaskKind::Exit { .. } => true,
+        TaskKind::ForEach { .. } | TaskKind::LoopUntil(_) | TaskKind::Loop(_) | TaskKind::Pause(_) => false,
+        TaskKind::Sleep { .. } | TaskKind::Subflow(_) => false,
+        kind => kind.handlers().is_some(),
     };
     index.tasks().count() <= BRIEF_TASKS_MAX && index.tasks().all(computes)
 }

@@ -24,6 +24,7 @@ mod memory;
 mod pauses;
 mod polling;
 pub mod ports;
+mod rounds;
 mod schedules;
 mod scope;
 pub mod secrets;

@@ -2,6 +2,7 @@
 
 use crate::flows::LoadedFlow;
 use indexmap::IndexMap;
+use semel_core::ir::TaskKind;
 use semel_core::run::{Event, RunState, StepKey, StepOutcome, VerdictKind};
 use semel_core::{Millis, RunId};
 use semel_expr::Value;
@@ -24,6 +25,10 @@ pub struct Memory {
     pub tasks: Value,
     /// Items of open loops.
     pub loops: BTreeMap<StepKey, Arc<Vec<Value>>>,
+    /// What the tasks of open rounds gave, where rounds keep it to themselves.
+    pub isolated: BTreeMap<StepKey, Value>,
+    /// What the rounds of open loops showed of themselves.
+    pub rounds: BTreeMap<StepKey, Rounds>,
     /// Stored requests of open effects: a repeat sends the same bytes.
     pub requests: BTreeMap<StepKey, Json>,
     /// Ledger rows of open effects.
@@ -38,6 +43,24 @@ pub struct Memory {
     pub more: IndexMap<String, Value>,
 }
 
+/// The rounds of a loop that have ended.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds {
+    /// By number.
+    pub outputs: BTreeMap<u32, Json>,
+    /// How many ended in which state, by Kestra's word.
+    pub ended: BTreeMap<&'static str, u32>,
+}
+
+/// One loop around a step.
+#[derive(Clone, Debug)]
+pub struct Round {
+    pub value: Value,
+    pub number: u32,
+    /// Of a loop over a map.
+    pub key: Option<Value>,
+}
+
 impl Default for Memory {
     fn default() -> Memory {
         Memory {
@@ -47,6 +70,8 @@ impl Default for Memory {
             outputs: Value::map(IndexMap::new()),
             tasks: Value::map(IndexMap::new()),
             loops: BTreeMap::new(),
+            isolated: BTreeMap::new(),
+            rounds: BTreeMap::new(),
             requests: BTreeMap::new(),
             effects: BTreeMap::new(),
             deliveries: Vec::new(),
@@ -81,7 +106,14 @@ impl Memory {
                 };
                 self.loops.insert(step.clone(), items);
             }
+            Event::StepStarted { step, .. } => self.note_round(step, flow),
+            Event::GroupAnswered { step, output: Some(output), .. } if step.iteration_number().is_some() => {
+                if let (Some(parent), Some(n)) = (step.parent(), step.iteration_number()) {
+                    self.rounds.entry(parent).or_default().outputs.insert(n, output.json().clone());
+                }
+            }
             Event::OpDone { step, output: Some(output), .. }
+            | Event::GroupAnswered { step, output: Some(output), .. }
             | Event::StepResumed { step, output: Some(output), .. } => self.set_output(step, output.json(), flow),
             Event::ChildStarted { step, run } => {
                 self.set_output(step, &serde_json::json!({"executionId": run.to_string()}), flow);
@@ -104,7 +136,10 @@ impl Memory {
                 };
                 if over {
                     self.loops.remove(step);
+                    self.rounds.remove(step);
+                    self.isolated.remove(step);
                 }
+                self.note_end_of_round(step, *outcome, flow);
                 if *outcome == StepOutcome::Success || *outcome == StepOutcome::Warning {
                     // A verdict may call done what had failed.
                     self.failed_step = self.failed_step.take().filter(|failed| failed != step);
@@ -155,9 +190,10 @@ impl Memory {
             Event::Branched { output: None, .. }
             | Event::OpDone { output: None, .. }
             | Event::StepResumed { output: None, .. }
+            | Event::GroupAnswered { output: None, .. }
             | Event::StepPaused { .. }
+            | Event::Exited { .. }
             | Event::GroupAsks { .. }
-            | Event::StepStarted { .. }
             | Event::GroupStage { .. }
             | Event::TimerSet { .. }
             | Event::TimerCleared { .. }
@@ -222,7 +258,7 @@ impl Memory {
             return;
         }
         let mut path = vec![step.task_id().to_owned()];
-        path.extend(self.loop_values(step).iter().map(Value::to_text));
+        path.extend(self.loop_values(step, flow).iter().map(Value::to_text));
         path.push("state".to_owned());
         insert(&mut self.tasks, &path, Value::str(state));
     }
@@ -250,23 +286,79 @@ impl Memory {
         }
     }
 
-    /// Values of the loops around a step, outermost first, as they key its outputs.
-    pub fn loop_values(&self, step: &StepKey) -> Vec<Value> {
-        step.iterations()
-            .into_iter()
-            .map(|(key, n)| {
-                self.loops.get(&key).and_then(|items| items.get(n as usize)).cloned().unwrap_or(Value::Null)
-            })
-            .collect()
+    /// A loop that goes round until something holds tells how often it has.
+    fn note_round(&mut self, step: &StepKey, flow: &LoadedFlow) {
+        let (Some(n), Some(parent)) = (step.iteration_number(), step.parent()) else { return };
+        if matches!(kind_of(&parent, flow), Some(TaskKind::LoopUntil(_))) {
+            self.set_output(&parent, &serde_json::json!({"iterationCount": n + 1}), flow);
+        }
+    }
+
+    fn note_end_of_round(&mut self, step: &StepKey, outcome: StepOutcome, flow: &LoadedFlow) {
+        let Some(parent) = step.parent().filter(|_| step.iteration_number().is_some()) else { return };
+        if matches!(kind_of(&parent, flow), Some(TaskKind::Loop(_))) {
+            let word = match outcome {
+                StepOutcome::Success | StepOutcome::Skipped => "SUCCESS",
+                StepOutcome::Warning => "WARNING",
+                StepOutcome::Failed => "FAILED",
+                StepOutcome::Cancelled => "KILLED",
+            };
+            *self.rounds.entry(parent).or_default().ended.entry(word).or_insert(0) += 1;
+        }
+    }
+
+    /// The loops over values around a step, outermost first.
+    pub fn rounds_around(&self, step: &StepKey, flow: &LoadedFlow) -> Vec<Round> {
+        let mut found = Vec::new();
+        for (key, number) in step.iterations() {
+            let item = || self.loops.get(&key).and_then(|items| items.get(number as usize)).cloned();
+            match kind_of(&key, flow) {
+                Some(TaskKind::LoopUntil(_)) => {}
+                Some(TaskKind::Loop(_)) => {
+                    let item = item().unwrap_or(Value::Null);
+                    let value = item.get("value").unwrap_or(Value::Null);
+                    found.push(Round { value, number, key: item.get("key") });
+                }
+                _ => found.push(Round { value: item().unwrap_or(Value::Null), number, key: None }),
+            }
+        }
+        found
+    }
+
+    /// Values of the loops around a step, outermost first.
+    pub fn loop_values(&self, step: &StepKey, flow: &LoadedFlow) -> Vec<Value> {
+        self.rounds_around(step, flow).into_iter().map(|round| round.value).collect()
+    }
+
+    /// `outputs` as a step sees them: its own rounds' before those of the run.
+    pub fn outputs_at(&self, step: Option<&StepKey>, flow: &LoadedFlow) -> Value {
+        let mut seen = self.outputs.clone();
+        for round in step.map(|step| own_rounds(step, flow)).unwrap_or_default() {
+            if let (Value::Map(seen), Some(Value::Map(own))) = (&mut seen, self.isolated.get(&round)) {
+                Arc::make_mut(seen).extend(own.iter().map(|(id, value)| (id.clone(), value.clone())));
+            }
+        }
+        seen
     }
 
     fn set_output(&mut self, step: &StepKey, output: &Json, flow: &LoadedFlow) {
         if step.iteration_number().is_some() || !flow.index.task(step.task_id()).is_some_and(|t| t.keep_output) {
             return;
         }
+        let own = own_rounds(step, flow).pop();
         let mut path = vec![step.task_id().to_owned()];
-        path.extend(self.loop_values(step).iter().map(Value::to_text));
-        insert(&mut self.outputs, &path, Value::from_stored(output));
+        for (key, n) in step.iterations() {
+            let within = own.as_ref().is_none_or(|round| key.is_under(round));
+            if within && kind_of(&key, flow).is_none_or(TaskKind::keys_outputs_by_value) {
+                let item = self.loops.get(&key).and_then(|items| items.get(n as usize));
+                path.push(item.map_or_else(String::new, Value::to_text));
+            }
+        }
+        let target = match own {
+            Some(round) => self.isolated.entry(round).or_insert_with(|| Value::map(IndexMap::new())),
+            None => &mut self.outputs,
+        };
+        insert(target, &path, Value::from_stored(output));
     }
 
     fn drop_outputs_from(&mut self, from: u32, flow: &LoadedFlow) {
@@ -277,6 +369,8 @@ impl Memory {
         self.requests.clear();
         self.effects.clear();
         self.loops.clear();
+        self.isolated.clear();
+        self.rounds.clear();
     }
 }
 
@@ -290,6 +384,16 @@ fn state_word(outcome: StepOutcome, tolerated: bool) -> &'static str {
         StepOutcome::Failed => "FAILED",
         StepOutcome::Cancelled => "KILLED",
     }
+}
+
+fn kind_of<'a>(step: &StepKey, flow: &'a LoadedFlow) -> Option<&'a TaskKind> {
+    flow.index.task(step.task_id()).map(|task| &task.kind)
+}
+
+/// The rounds around a step, or being it, that keep their outputs to themselves, outermost first.
+fn own_rounds(step: &StepKey, flow: &LoadedFlow) -> Vec<StepKey> {
+    let own = |key: &StepKey| matches!(kind_of(key, flow), Some(TaskKind::Loop(_)));
+    step.iterations().into_iter().filter(|(key, _)| own(key)).map(|(key, n)| key.iteration(n)).collect()
 }
 
 /// Puts a value at a path of nested maps; the maps are shared, so only what changes is copied.

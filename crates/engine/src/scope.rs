@@ -4,7 +4,7 @@ use crate::away;
 use crate::cipher;
 use crate::files::{self, Question};
 use crate::flows::LoadedFlow;
-use crate::memory::Memory;
+use crate::memory::{Memory, Round};
 use crate::ports::Entropy;
 use crate::secrets::Secrets;
 use indexmap::IndexMap;
@@ -120,11 +120,28 @@ impl ExprScope<'_> {
         if let Some(at) = step.and_then(|s| s.first_at) {
             entries.insert("startDate".to_owned(), text(at.to_rfc3339()));
         }
-        if let (Some(value), Some((_, n))) = (self.memory.loop_values(key).pop(), key.iterations().pop()) {
-            entries.insert("value".to_owned(), as_text(value));
-            entries.insert("iteration".to_owned(), Value::Int(i128::from(n)));
+        if let Some(round) = self.memory.rounds_around(key, self.flow).pop() {
+            entries.insert("value".to_owned(), as_text(round.value));
+            entries.insert("iteration".to_owned(), Value::Int(i128::from(round.number)));
         }
         Some(Value::map(entries))
+    }
+
+    /// The round a step is in: `item.value`, `item.index`, `item.key`, and those around it from the nearest outwards.
+    fn item(&self) -> Option<Value> {
+        let mut around = self.memory.rounds_around(self.run?.step?, self.flow);
+        let shown = |round: &Round| {
+            let mut entries = IndexMap::new();
+            entries.insert("value".to_owned(), as_text(round.value.clone()));
+            entries.insert("index".to_owned(), Value::Int(i128::from(round.number)));
+            entries.extend(round.key.clone().map(|key| ("key".to_owned(), key)));
+            entries
+        };
+        let mut item = shown(&around.pop()?);
+        let parents: Vec<Value> = around.iter().rev().map(|round| Value::map(shown(round))).collect();
+        item.extend(parents.first().cloned().map(|parent| ("parent".to_owned(), parent)));
+        item.insert("parents".to_owned(), Value::list(parents));
+        Some(Value::map(item))
     }
 
     /// Tasks around the step that have a value of a loop or an output, from the nearest outwards.
@@ -143,7 +160,7 @@ impl ExprScope<'_> {
     /// As Kestra has it, only the tasks right below a loop carry its value.
     fn parent_entry(&self, key: &StepKey) -> Option<Value> {
         let mut entry = IndexMap::new();
-        let values = self.memory.loop_values(key);
+        let values = self.memory.loop_values(key, self.flow);
         if key.parent().is_some_and(|parent| parent.iteration_number().is_some()) {
             let value = as_text(values.last().cloned().unwrap_or(Value::Null));
             entry.insert("taskrun".to_owned(), map([("value", value)]));
@@ -183,7 +200,7 @@ impl Scope for ExprScope<'_> {
     fn root(&self, name: &str) -> Option<Value> {
         match name {
             "inputs" => Some(self.memory.inputs.clone()),
-            "outputs" => Some(self.memory.outputs.clone()),
+            "outputs" => Some(self.memory.outputs_at(self.run.and_then(|run| run.step), self.flow)),
             "trigger" | "schedule" => Some(self.memory.trigger.clone()),
             "vars" => Some(self.flow.vars.clone()),
             "labels" => Some(self.labels()),
@@ -191,7 +208,7 @@ impl Scope for ExprScope<'_> {
             "run" => self.run_root(),
             "execution" => self.execution_root(),
             "taskrun" => self.taskrun_root(),
-            "item" => self.run.and_then(|run| self.memory.loop_values(run.step?).pop()),
+            "item" => self.item(),
             "step" => self.run.and_then(|r| r.step.map(|key| map([("id", text(r.state.step_id(key).hex()))]))),
             "task" => {
                 let task = self.flow.index.task(self.run?.step?.task_id())?;

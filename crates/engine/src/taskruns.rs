@@ -108,11 +108,28 @@ impl Telling {
             }
             Event::Ended { .. } => self.end_open(at),
             Event::StepStarted { step, take, round, at } => self.start(step, *take, *round, *at),
-            Event::LoopStarted { step, items, .. } => {
+            Event::LoopStarted { step, items, each_asks, .. } => {
                 self.group(step, at);
                 if let Value::List(items) = Value::from_stored(items.json()) {
-                    self.loops.insert(step.clone(), items.to_vec());
+                    // A loop whose rounds are their own wraps what it goes over.
+                    let value = |item: &Value| if *each_asks { item.get("value") } else { None };
+                    let items = items.iter().map(|item| value(item).unwrap_or_else(|| item.clone())).collect();
+                    self.loops.insert(step.clone(), items);
                 }
+            }
+            Event::StepPaused { step, at, .. } => {
+                self.with(step, |run| run.enter(KestraState::Paused, *at));
+                self.enter(KestraState::Paused, *at);
+            }
+            Event::StepResumed { step, at, output, .. } => {
+                self.group(step, *at);
+                if let Some(output) = output {
+                    self.outputs.insert(step.clone(), output.json().clone());
+                }
+                self.enter(KestraState::Running, *at);
+            }
+            Event::GroupAnswered { step, output: Some(output), .. } => {
+                self.outputs.insert(step.clone(), output.json().clone());
             }
             Event::Branched { step, output, .. } => {
                 self.group(step, at);

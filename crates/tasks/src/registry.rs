@@ -26,6 +26,7 @@ task_types! {
     log_fetch,
     debug_return,
     execution_fail,
+    execution_assert,
     execution_labels,
     output_values,
     http_request,

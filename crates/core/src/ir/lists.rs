@@ -1,69 +1,102 @@
 //! The lists of tasks inside a task, in one place: whoever walks a flow walks all of them.
 
-use super::{Group, Task, TaskKind};
+use super::{Group, LoopSpec, PauseSpec, Task, TaskKind, UntilSpec};
 
 impl TaskKind {
+    /// The group of a task that has one list of tasks with handlers, whatever else it has.
+    pub fn group(&self) -> Option<&Group> {
+        match self {
+            TaskKind::Sequential(group)
+            | TaskKind::AllowFailure(group)
+            | TaskKind::Parallel { group, .. }
+            | TaskKind::WorkingDirectory { group, .. }
+            | TaskKind::Dag { group, .. }
+            | TaskKind::ForEach { group, .. }
+            | TaskKind::LoopUntil(UntilSpec { group, .. })
+            | TaskKind::Loop(LoopSpec { group, .. })
+            | TaskKind::Pause(PauseSpec { group, .. }) => Some(group),
+            TaskKind::If { .. }
+            | TaskKind::Switch { .. }
+            | TaskKind::Sleep { .. }
+            | TaskKind::Exit { .. }
+            | TaskKind::Subflow(_)
+            | TaskKind::Leaf { .. } => None,
+        }
+    }
+
+    fn group_mut(&mut self) -> Option<&mut Group> {
+        match self {
+            TaskKind::Sequential(group)
+            | TaskKind::AllowFailure(group)
+            | TaskKind::Parallel { group, .. }
+            | TaskKind::WorkingDirectory { group, .. }
+            | TaskKind::Dag { group, .. }
+            | TaskKind::ForEach { group, .. }
+            | TaskKind::LoopUntil(UntilSpec { group, .. })
+            | TaskKind::Loop(LoopSpec { group, .. })
+            | TaskKind::Pause(PauseSpec { group, .. }) => Some(group),
+            TaskKind::If { .. }
+            | TaskKind::Switch { .. }
+            | TaskKind::Sleep { .. }
+            | TaskKind::Exit { .. }
+            | TaskKind::Subflow(_)
+            | TaskKind::Leaf { .. } => None,
+        }
+    }
+
     /// Every list of tasks inside this one.
     pub fn lists(&self) -> Vec<&Vec<Task>> {
-        match self {
-            TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
-                group.lists()
-            }
+        let mut found: Vec<&Vec<Task>> = match self {
             TaskKind::If { then, otherwise, errors, finally, .. } => vec![then, otherwise, errors, finally],
             TaskKind::Switch { cases, defaults, errors, finally, .. } => {
                 cases.values().chain(defaults).chain([errors, finally]).collect()
             }
-            TaskKind::Pause(spec) => std::iter::once(&spec.on_pause).chain(spec.group.lists()).collect(),
-            TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => vec![],
+            TaskKind::Pause(spec) => vec![&spec.on_pause],
+            _ => vec![],
+        };
+        if let Some(Group { tasks, errors, finally }) = self.group() {
+            found.extend([tasks, errors, finally]);
         }
+        found
     }
 
     /// As [`Self::lists`], to be changed.
     pub fn lists_mut(&mut self) -> Vec<&mut Vec<Task>> {
         match self {
-            TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
-                group.lists_mut()
-            }
             TaskKind::If { then, otherwise, errors, finally, .. } => vec![then, otherwise, errors, finally],
             TaskKind::Switch { cases, defaults, errors, finally, .. } => {
                 cases.values_mut().chain(defaults).chain([errors, finally]).collect()
             }
-            TaskKind::Pause(spec) => std::iter::once(&mut spec.on_pause).chain(spec.group.lists_mut()).collect(),
-            TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => vec![],
+            TaskKind::Pause(PauseSpec { on_pause, group, .. }) => {
+                vec![on_pause, &mut group.tasks, &mut group.errors, &mut group.finally]
+            }
+            kind => match kind.group_mut() {
+                Some(Group { tasks, errors, finally }) => vec![tasks, errors, finally],
+                None => vec![],
+            },
         }
     }
 
     /// `errors:` and `finally:`, of a task that has them.
     pub fn handlers(&self) -> Option<(&Vec<Task>, &Vec<Task>)> {
         match self {
-            TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
-                Some((&group.errors, &group.finally))
-            }
-            TaskKind::Pause(spec) => Some((&spec.group.errors, &spec.group.finally)),
             TaskKind::If { errors, finally, .. } | TaskKind::Switch { errors, finally, .. } => Some((errors, finally)),
-            TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => None,
+            kind => kind.group().map(|group| (&group.errors, &group.finally)),
         }
     }
 
     /// It does nothing by itself: it fails because a task inside it failed.
     pub fn only_holds_tasks(&self) -> bool {
         match self {
-            TaskKind::Sequential(_)
-            | TaskKind::Parallel { .. }
-            | TaskKind::If { .. }
-            | TaskKind::Switch { .. }
-            | TaskKind::ForEach { .. } => true,
-            TaskKind::Pause(_) | TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => false,
+            TaskKind::If { .. } | TaskKind::Switch { .. } => true,
+            TaskKind::Pause(_) | TaskKind::LoopUntil(_) => false,
+            kind => kind.group().is_some(),
         }
     }
-}
 
-impl Group {
-    fn lists(&self) -> Vec<&Vec<Task>> {
-        vec![&self.tasks, &self.errors, &self.finally]
-    }
-
-    fn lists_mut(&mut self) -> Vec<&mut Vec<Task>> {
-        vec![&mut self.tasks, &mut self.errors, &mut self.finally]
+    /// Its rounds see each other's outputs by the value they were for. Where this is false, a task inside has one
+    /// output, whatever the round.
+    pub fn keys_outputs_by_value(&self) -> bool {
+        matches!(self, TaskKind::ForEach { .. })
     }
 }

@@ -7,11 +7,13 @@
 
 mod condition;
 mod lists;
+mod loops;
 mod pause;
 mod spec;
 mod trigger;
 
 pub use condition::*;
+pub use loops::*;
 pub use pause::*;
 pub use spec::*;
 pub use trigger::*;
@@ -109,6 +111,21 @@ pub enum TaskKind {
         #[serde(flatten)]
         group: Group,
     },
+    /// As [`TaskKind::Sequential`]; what fails inside is a warning outside.
+    AllowFailure(Group),
+    /// As [`TaskKind::Sequential`], for tasks that share a folder.
+    WorkingDirectory {
+        #[serde(flatten)]
+        group: Group,
+    },
+    /// Each task starts when all that it depends on, by id, have ended well. `concurrent` 0 means all at once.
+    Dag {
+        concurrent: u32,
+        #[serde(default)]
+        depends: IndexMap<String, Vec<String>>,
+        #[serde(flatten)]
+        group: Group,
+    },
     If {
         condition: Template,
         then: Vec<Task>,
@@ -139,6 +156,12 @@ pub enum TaskKind {
     },
     Sleep {
         duration: Template,
+    },
+    LoopUntil(UntilSpec),
+    Loop(LoopSpec),
+    /// Ends the run as it says: a word of [`ExitState`], or a template that gives one.
+    Exit {
+        state: Template,
     },
     /// Waits for a person, or for the end of its time.
     Pause(PauseSpec),

@@ -2,7 +2,7 @@
 
 use super::step::StepKey;
 use crate::ids::{FlowRef, Hash16, RunId};
-use crate::ir::{EffectClass, OnTime};
+use crate::ir::{EffectClass, ExitState, OnTime};
 use crate::planted;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
@@ -100,6 +100,8 @@ pub enum TimerWhy {
     Timeout,
     /// The time of a pause is over.
     Pause,
+    /// Before the next round of a loop.
+    Interval,
     /// The end of a lane's quiet period.
     Quiet,
     /// Before the flow is tried again.
@@ -179,6 +181,9 @@ pub enum Event {
         /// Its expressions are evaluated again when the list is done.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         asks: bool,
+        /// Children start when what they depend on is done, not in their order.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_needs: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Payload>,
     },
@@ -186,10 +191,27 @@ pub enum Event {
     GroupAsks {
         step: StepKey,
     },
+    /// The answer: the list was the last one. With a failure the group has failed by itself.
+    GroupAnswered {
+        step: StepKey,
+        /// Of a round: no other is to start.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stop: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Payload>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
+    },
     LoopStarted {
         step: StepKey,
         count: u32,
         concurrent: u32,
+        /// The loop is evaluated again when its rounds are done.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        asks: bool,
+        /// So is each round.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        each_asks: bool,
         items: Payload,
     },
     GroupStage {
@@ -313,6 +335,11 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
     },
+    /// The flow ends its run here: nothing starts any more, and it ends like this when all that was sent has settled.
+    Exited {
+        step: StepKey,
+        outcome: StepOutcome,
+    },
     Paused {
         by: By,
     },
@@ -372,7 +399,8 @@ impl Event {
             }
             Event::OpDone { output, failure, .. }
             | Event::StepEnded { output, failure, .. }
-            | Event::StepResumed { output, failure, .. } => output.iter_mut().chain(of(failure)).collect(),
+            | Event::StepResumed { output, failure, .. }
+            | Event::GroupAnswered { output, failure, .. } => output.iter_mut().chain(of(failure)).collect(),
             Event::ChildEnded { outputs, .. } => vec![outputs],
             Event::Verdict { result, .. } => result.iter_mut().collect(),
             Event::LabelsSet { labels } => vec![labels],
@@ -382,6 +410,7 @@ impl Event {
             | Event::GroupAsks { .. }
             | Event::GroupStage { .. }
             | Event::StepPaused { .. }
+            | Event::Exited { .. }
             | Event::TimerSet { .. }
             | Event::TimerCleared { .. }
             | Event::TimerFired { .. }
@@ -535,6 +564,21 @@ pub enum Evaluated {
     },
     Sleep {
         ms: i64,
+    },
+    /// A loop goes round again, after so long.
+    Again {
+        ms: i64,
+    },
+    /// A group or a round is done.
+    Answered {
+        output: Option<Payload>,
+        failure: Option<Failure>,
+        /// Of a round: no other is to start.
+        stop: bool,
+    },
+    /// The flow ends its run.
+    Exit {
+        state: ExitState,
     },
     /// Stand still, at most this long.
     Pause {

@@ -2,7 +2,7 @@
 //! what was decided, and this is what it means.
 
 use super::event::{Event, Failure, ListName, Stage, StepOutcome, TimerWhy, VerdictKind};
-use super::state::{Asks, Doubt, GroupState, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt};
+use super::state::{Asks, Doubt, Exit, GroupState, Needs, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt};
 use super::step::{StepKey, step_id};
 use crate::ids::RunId;
 use crate::ir::{EffectClass, OnTime};
@@ -26,20 +26,22 @@ impl RunState {
             Event::InputsReplaced { .. } | Event::Delivered { .. } | Event::LabelsSet { .. } => {}
             Event::Started { at } => self.open_root(*at),
             Event::StepStarted { step, take, round, at } => self.start_step(step, *take, *round, *at),
-            Event::Branched { step, list, concurrent, asks, .. } => {
+            Event::Branched { step, list, concurrent, asks, by_needs, .. } => {
                 let asks = if *asks { Asks::WhenDone } else { Asks::Never };
-                self.set_work(
-                    step,
-                    Work::Group(GroupState { asks, ..GroupState::new(list.clone(), *concurrent, None) }),
-                );
+                let needs = by_needs.then(Needs::default);
+                let group = GroupState { asks, needs, ..GroupState::new(list.clone(), *concurrent, None) };
+                self.set_work(step, Work::Group(group));
             }
             Event::GroupAsks { step } => {
                 if let Some(group) = self.group_mut(step) {
                     group.asks = Asks::Now;
                 }
             }
-            Event::LoopStarted { step, count, concurrent, .. } => {
-                self.set_work(step, Work::Group(GroupState::new(ListName::Tasks, *concurrent, Some(*count))));
+            Event::GroupAnswered { step, stop, failure, .. } => self.answer_group(step, *stop, failure.as_ref()),
+            Event::LoopStarted { step, count, concurrent, asks, each_asks, .. } => {
+                let asks = if *asks { Asks::WhenDone } else { Asks::Never };
+                let group = GroupState::new(ListName::Tasks, *concurrent, Some(*count));
+                self.set_work(step, Work::Group(GroupState { asks, each_asks: *each_asks, ..group }));
             }
             Event::GroupStage { step, stage } => {
                 if let Some(group) = self.group_mut(step) {
@@ -118,6 +120,7 @@ impl RunState {
             }
             Event::StepPaused { step, late, .. } => self.pause_step(step, *late),
             Event::StepResumed { step, how, list, failure, .. } => self.resume_step(step, *how, list, failure.as_ref()),
+            Event::Exited { step, outcome } => self.exit = Some(Exit { step: step.clone(), outcome: *outcome }),
             Event::Paused { .. } => self.paused = true,
             Event::Resumed { .. } => self.paused = false,
             Event::Restored { .. } => self.restored = true,
@@ -133,6 +136,7 @@ impl RunState {
                 self.phase = Phase::Ended(*status);
                 self.paused = false;
                 self.restored = false;
+                self.exit = None;
                 self.warned = *warned;
                 self.timers.clear();
             }
@@ -159,19 +163,41 @@ impl RunState {
     }
 
     fn start_step(&mut self, key: &StepKey, take: u32, round: u32, at: Millis) {
+        let mut asks = Asks::Never;
         if let Some(parent) = key.parent()
             && let Some(group) = self.group_mut(&parent)
         {
             group.next += 1;
             group.open += 1;
+            if group.each_asks {
+                asks = Asks::WhenDone;
+            }
+            if let (Some(needs), Stage::Body) = (&mut group.needs, group.stage) {
+                needs.started.insert(key.task_id().to_owned());
+            }
         }
         self.steps_started += 1;
         let work = if key.iteration_number().is_some() {
-            Work::Group(GroupState::new(ListName::Tasks, 1, None))
+            Work::Group(GroupState { asks, ..GroupState::new(ListName::Tasks, 1, None) })
         } else {
             Work::Evaluating
         };
         self.steps.insert(key.clone(), Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, work });
+    }
+
+    fn answer_group(&mut self, key: &StepKey, stop: bool, failure: Option<&Failure>) {
+        if let Some(group) = self.group_mut(key) {
+            group.asks = Asks::Answered;
+            if let Some(failure) = failure {
+                group.failed = true;
+                group.failure = Some((key.clone(), failure.clone()));
+            }
+        }
+        if let Some(parent) = key.parent().filter(|_| stop)
+            && let Some(group) = self.group_mut(&parent)
+        {
+            group.count = group.count.map(|count| count.min(group.next));
+        }
     }
 
     fn set_timer(&mut self, timer: u64, due: Millis, step: &StepKey, why: TimerWhy) {
@@ -200,6 +226,11 @@ impl RunState {
             TimerWhy::Pause => {
                 if let Work::AtPause { timer: slot, .. } = &mut found.work {
                     *slot = Some(timer);
+                }
+            }
+            TimerWhy::Interval => {
+                if let Work::Group(group) = &mut found.work {
+                    group.asks = Asks::Later { timer };
                 }
             }
             TimerWhy::Quiet | TimerWhy::FlowRetry => {}
@@ -236,6 +267,11 @@ impl RunState {
             // An inline attempt is evaluated anew; a request is sent again as it was.
             Work::Backoff { sending: None, .. } => step.work = Work::Evaluating,
             Work::Backoff { timer, .. } => *timer = None,
+            // The next round of a loop.
+            Work::Group(group) if fired.why == TimerWhy::Interval => {
+                group.count = group.count.map(|count| count + 1);
+                group.asks = Asks::WhenDone;
+            }
             _ => {}
         }
     }
@@ -320,6 +356,9 @@ impl RunState {
             } else {
                 group.open = group.open.saturating_sub(1);
             }
+            if let (Some(needs), Stage::Body, false) = (&mut group.needs, group.stage, lasting) {
+                needs.done.insert(key.task_id().to_owned());
+            }
             match outcome {
                 StepOutcome::Failed if !tolerated => {
                     group.failed = true;
@@ -371,6 +410,7 @@ impl RunState {
         self.round = round;
         self.flow_attempt += 1;
         self.cancelling = false;
+        self.exit = None;
         self.timers.clear();
         // A step that a person called failed stays so until it is sent again at a person's wish:
         // no later retry of the flow may take it for an ordinary failure.
@@ -395,7 +435,7 @@ impl RunState {
                     group.handler_failed = false;
                     group.cancelled = false;
                     group.failure = None;
-                    if group.asks == Asks::Now {
+                    if group.asks != Asks::Never {
                         group.asks = Asks::WhenDone;
                     }
                 }
@@ -440,6 +480,7 @@ impl RunState {
         self.phase = Phase::Open;
         self.take = take;
         self.cancelling = false;
+        self.exit = None;
         self.paused = false;
         self.warned = false;
         self.timers.clear();

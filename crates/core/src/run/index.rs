@@ -2,7 +2,7 @@
 
 use super::event::{ListName, Stage};
 use super::step::StepKey;
-use crate::ir::{Flow, PauseSpec, Task, TaskKind};
+use crate::ir::{Flow, Task, TaskKind};
 use std::collections::BTreeMap;
 
 /// One hop from a list of tasks into a child list.
@@ -67,8 +67,9 @@ impl FlowIndex {
             return self.root_list(stage);
         }
         let Some(task) = self.task(group.task_id()) else { return &[] };
-        // The handlers of a loop belong to the loop, not to each iteration.
-        if stage != Stage::Body && group.iteration_number().is_some() {
+        // The handlers of a loop belong to the loop, not to each iteration; those of a `Loop` to each iteration.
+        let of_rounds = matches!(task.kind, TaskKind::Loop(_));
+        if stage != Stage::Body && group.iteration_number().is_some() != of_rounds {
             return &[];
         }
         let wanted = match stage {
@@ -83,10 +84,7 @@ fn child_list<'a>(kind: &'a TaskKind, list: &ChildList) -> &'a [Task] {
     const NONE: &[Task] = &[];
     match list {
         ChildList::Named(name) => match (kind, name) {
-            (TaskKind::Sequential(group), ListName::Tasks)
-            | (TaskKind::Parallel { group, .. }, ListName::Tasks)
-            | (TaskKind::ForEach { group, .. }, ListName::Tasks)
-            | (TaskKind::Pause(PauseSpec { group, .. }), ListName::Tasks) => &group.tasks,
+            (kind, ListName::Tasks) => kind.group().map_or(NONE, |group| &group.tasks),
             (TaskKind::Pause(spec), ListName::OnPause) => &spec.on_pause,
             (TaskKind::If { then, .. }, ListName::Then) => then,
             (TaskKind::If { otherwise, .. }, ListName::Else) => otherwise,
@@ -106,9 +104,6 @@ fn child_list<'a>(kind: &'a TaskKind, list: &ChildList) -> &'a [Task] {
 fn lists(kind: &TaskKind) -> Vec<ChildList> {
     let mut found = vec![ChildList::Stage(Stage::Errors), ChildList::Stage(Stage::Finally)];
     match kind {
-        TaskKind::Sequential(_) | TaskKind::Parallel { .. } | TaskKind::ForEach { .. } => {
-            found.push(ChildList::Named(ListName::Tasks));
-        }
         TaskKind::If { .. } => {
             found.extend([ListName::Then, ListName::Else].map(ChildList::Named));
         }
@@ -119,7 +114,8 @@ fn lists(kind: &TaskKind) -> Vec<ChildList> {
         TaskKind::Pause(_) => {
             found.extend([ListName::OnPause, ListName::Tasks].map(ChildList::Named));
         }
-        TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => {}
+        kind if kind.group().is_some() => found.push(ChildList::Named(ListName::Tasks)),
+        _ => {}
     }
     found
 }

@@ -15,6 +15,8 @@
 //! | Open | Pause / Resume | Open, nothing new starts in between |
 //! | Open, standing still at a step | ResumeStep | Open: the step goes on with its tasks, or ends |
 //! | Open, standing still at a step | TimerFired (its time) | Open, by the word of its author: on, with a warning, failed; or as after Cancel |
+//! | Open, a group whose list is done | Evaluated | Open: the group goes round again when its timer fires, or has ended |
+//! | Open | Evaluated (exit) | Open until what is in flight has settled, then Ended as the flow says |
 //! | Open | Cancel | Open until what is in flight has settled, then Ended(cancelled) |
 //! | Open | Recover | Open: pure work is asked for again, effects by their class |
 //! | Finishing | OutputsEvaluated | Ended |

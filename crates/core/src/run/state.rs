@@ -1,6 +1,6 @@
 //! The folded state of a run: bounded by what is open, never by what is finished.
 
-use super::event::{EndStatus, Failure, ListName, Stage, TimerWhy, VerdictKind};
+use super::event::{EndStatus, Failure, ListName, Stage, StepOutcome, TimerWhy, VerdictKind};
 use super::step::{StepKey, step_id};
 use crate::ids::{Hash16, RunId};
 use crate::ir::{EffectClass, OnTime};
@@ -25,6 +25,9 @@ pub struct RunState {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
     pub cancelling: bool,
+    /// The flow has ended its run, and what was sent has yet to settle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
     pub warned: bool,
     /// Open steps, and failed ones as far as a restart needs them.
     pub steps: BTreeMap<StepKey, Step>,
@@ -124,6 +127,11 @@ pub struct GroupState {
     pub kept: BTreeSet<StepKey>,
     #[serde(default, skip_serializing_if = "Asks::is_never")]
     pub asks: Asks,
+    /// Each round of this loop asks as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub each_asks: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<Needs>,
 }
 
 /// Whether a group's expressions are evaluated again when its list is done.
@@ -135,6 +143,26 @@ pub enum Asks {
     WhenDone,
     /// The answer is awaited.
     Now,
+    /// The answer was to go round again, when this timer fires.
+    Later {
+        timer: u64,
+    },
+    /// The answer was that the list is the last one.
+    Answered,
+}
+
+/// Where and how a flow ended its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exit {
+    pub step: StepKey,
+    pub outcome: StepOutcome,
+}
+
+/// Children of a group that start when what they depend on is done, by task id.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Needs {
+    pub started: BTreeSet<String>,
+    pub done: BTreeSet<String>,
 }
 
 impl Asks {
@@ -167,6 +195,8 @@ impl GroupState {
             failure: None,
             kept: BTreeSet::new(),
             asks: Asks::Never,
+            each_asks: false,
+            needs: None,
         }
     }
 }
@@ -271,6 +301,7 @@ impl RunState {
             paused: false,
             restored: false,
             cancelling: false,
+            exit: None,
             warned: false,
             steps: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -298,6 +329,11 @@ impl RunState {
             _ => false,
         });
         open.count() as u32
+    }
+
+    /// Nothing starts any more: what was sent settles, and then the run has ended.
+    pub fn is_stopping(&self) -> bool {
+        self.cancelling || self.exit.is_some()
     }
 
     /// True when this process must do something for the run to go on.

@@ -360,7 +360,8 @@ impl Active {
 fn note_failure(event: &Event, failures: &mut BTreeMap<Hash16, Payload>) {
     if let Event::StepEnded { failure: Some(failure), .. }
     | Event::OpDone { failure: Some(failure), .. }
-    | Event::StepResumed { failure: Some(failure), .. } = event
+    | Event::StepResumed { failure: Some(failure), .. }
+    | Event::GroupAnswered { failure: Some(failure), .. } = event
     {
         failures.insert(failure.message.digest, failure.message.clone());
     }

@@ -3,6 +3,7 @@
 mod crashes;
 mod flows;
 mod handle;
+mod kinds;
 mod pauses;
 mod races;
 mod sweeps;

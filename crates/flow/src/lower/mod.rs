@@ -5,6 +5,7 @@
 
 mod conditions;
 pub(crate) mod cron;
+mod dag;
 mod effect;
 mod fields;
 pub(crate) mod flow;
@@ -14,6 +15,7 @@ mod inputs;
 mod labels;
 mod lane;
 mod leaf;
+mod loops;
 mod pause;
 mod preconditions;
 mod retry;

@@ -22,10 +22,19 @@ pub(crate) enum Shape {
     /// Old forms of ForEach, which name their list `value`.
     EachSequential,
     EachParallel,
+    AllowFailure,
+    WorkingDirectory,
+    Dag,
+    LoopUntil,
+    Loop,
+    Exit,
     Sleep,
     Pause,
     Subflow,
 }
+
+/// Of a working directory: what it does with files.
+const FILES_NOT_BUILT: &[&str] = &["inputFiles", "outputFiles", "namespaceFiles", "cache", "workerGroup", "logToFile"];
 
 const PREFIXES: &[&str] = &["io.kestra.plugin.core.flow.", "io.kestra.core.tasks.flows.", "flow."];
 
@@ -37,12 +46,21 @@ impl Shape {
         "flow.If",
         "flow.Switch",
         "flow.ForEach",
+        "flow.AllowFailure",
+        "flow.WorkingDirectory",
+        "flow.Dag",
+        "flow.LoopUntil",
+        "flow.Loop",
         "flow.Sleep",
         "flow.Pause",
         "flow.Subflow",
+        "execution.Exit",
     ];
 
     pub fn named(type_name: &str) -> Option<Shape> {
+        if matches!(type_name, "execution.Exit" | "io.kestra.plugin.core.execution.Exit") {
+            return Some(Shape::Exit);
+        }
         let name = PREFIXES.iter().find_map(|prefix| type_name.strip_prefix(prefix))?;
         match name {
             "Sequential" => Some(Shape::Sequential),
@@ -52,6 +70,11 @@ impl Shape {
             "ForEach" => Some(Shape::ForEach),
             "EachSequential" => Some(Shape::EachSequential),
             "EachParallel" => Some(Shape::EachParallel),
+            "AllowFailure" => Some(Shape::AllowFailure),
+            "WorkingDirectory" => Some(Shape::WorkingDirectory),
+            "Dag" => Some(Shape::Dag),
+            "LoopUntil" | "WaitFor" => Some(Shape::LoopUntil),
+            "Loop" => Some(Shape::Loop),
             "Sleep" => Some(Shape::Sleep),
             "Pause" => Some(Shape::Pause),
             "Subflow" => Some(Shape::Subflow),
@@ -66,6 +89,12 @@ impl Shape {
             Shape::If => "flow.If",
             Shape::Switch => "flow.Switch",
             Shape::ForEach | Shape::EachSequential | Shape::EachParallel => "flow.ForEach",
+            Shape::AllowFailure => "flow.AllowFailure",
+            Shape::WorkingDirectory => "flow.WorkingDirectory",
+            Shape::Dag => "flow.Dag",
+            Shape::LoopUntil => "flow.LoopUntil",
+            Shape::Loop => "flow.Loop",
+            Shape::Exit => "execution.Exit",
             Shape::Sleep => "flow.Sleep",
             Shape::Pause => "flow.Pause",
             Shape::Subflow => "flow.Subflow",
@@ -74,7 +103,11 @@ impl Shape {
 
     pub fn own_fields(self) -> &'static [&'static str] {
         match self {
-            Shape::Sequential => &["tasks", "errors", "finally"],
+            Shape::Sequential | Shape::AllowFailure | Shape::WorkingDirectory => &["tasks", "errors", "finally"],
+            Shape::Dag => &["tasks", "errors", "finally", "concurrent"],
+            Shape::LoopUntil => super::loops::UNTIL,
+            Shape::Loop => super::loops::LOOP,
+            Shape::Exit => &["state"],
             Shape::Parallel => &["tasks", "errors", "finally", "concurrent"],
             Shape::If => &["condition", "then", "else", "errors", "finally"],
             Shape::Switch => &["value", "cases", "defaults", "errors", "finally"],
@@ -100,6 +133,7 @@ impl Shape {
     pub fn not_built(self) -> &'static [&'static str] {
         match self {
             Shape::Subflow => super::subflow::NOT_BUILT,
+            Shape::WorkingDirectory => FILES_NOT_BUILT,
             _ => NOT_BUILT,
         }
     }
@@ -116,6 +150,12 @@ impl<'a> Context<'a> {
                 // A loop over nothing runs nothing.
                 self.sometimes(true, |context| context.for_each(fields, shape))
             }
+            Shape::AllowFailure => Some(TaskKind::AllowFailure(self.group(fields, shape)?)),
+            Shape::WorkingDirectory => Some(TaskKind::WorkingDirectory { group: self.group(fields, shape)? }),
+            Shape::Dag => self.dag(fields),
+            Shape::LoopUntil => self.loop_until(fields),
+            Shape::Loop => self.sometimes(true, |context| context.own_loop(fields)),
+            Shape::Exit => self.exit(fields),
             Shape::Sleep => self.sleep(fields),
             Shape::Pause => self.pause(fields),
             Shape::Subflow => self.subflow(fields).map(TaskKind::Subflow),
@@ -123,7 +163,7 @@ impl<'a> Context<'a> {
     }
 
     /// A field that must hold tasks.
-    fn required_tasks(&mut self, fields: &Fields<'a>, what: &str, name: &str) -> Option<Vec<Task>> {
+    pub fn required_tasks(&mut self, fields: &Fields<'a>, what: &str, name: &str) -> Option<Vec<Task>> {
         match fields.entry(name) {
             Some(entry) => Some(self.task_list(entry, name)),
             None => {
@@ -138,7 +178,7 @@ impl<'a> Context<'a> {
         self.sometimes(name != "finally", |context| context.maybe_tasks(entry, name))
     }
 
-    fn group(&mut self, fields: &Fields<'a>, shape: Shape) -> Option<Group> {
+    pub fn group(&mut self, fields: &Fields<'a>, shape: Shape) -> Option<Group> {
         let tasks = self.required_tasks(fields, shape.name(), "tasks");
         let errors = self.optional_tasks(fields, "errors");
         let finally = self.optional_tasks(fields, "finally");
@@ -209,7 +249,7 @@ impl<'a> Context<'a> {
     }
 
     /// A list, JSON text of a list, or an expression that gives one of them.
-    fn loop_values(&mut self, node: &'a Node, name: &str) -> Option<Json> {
+    pub fn loop_values(&mut self, node: &'a Node, name: &str) -> Option<Json> {
         let most = self.limits.foreach_items_max as usize;
         let count = match (node.items(), node.scalar()) {
             (Some(items), _) => items.len(),

@@ -32,6 +32,6 @@ fn run(config: &Json) -> Result<InlineOutcome, TaskError> {
 }
 
 /// Kestra's rule, which has no trimming and knows only these four false texts.
-fn truthy(text: &str) -> bool {
+pub(super) fn truthy(text: &str) -> bool {
     !matches!(text, "" | "false" | "0" | "-0")
 }

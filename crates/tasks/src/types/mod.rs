@@ -2,6 +2,7 @@
 //! run does with it.
 
 pub mod debug_return;
+pub mod execution_assert;
 pub mod execution_fail;
 pub mod execution_labels;
 mod http;

@@ -50,7 +50,7 @@ impl Machine<'_> {
         let failure = |word: &str| Failure::new("subflow_failed", format!("sub-run {run} {word}"));
         match status {
             EndStatus::Completed => self.end_step(key, StepOutcome::Success, Some(outputs), None),
-            _ if self.state.cancelling => self.end_step(key, StepOutcome::Cancelled, None, None),
+            _ if self.state.is_stopping() => self.end_step(key, StepOutcome::Cancelled, None, None),
             EndStatus::Failed | EndStatus::Cancelled if !transmit => {
                 self.end_step(key, StepOutcome::Success, Some(outputs), None);
             }
@@ -108,6 +108,9 @@ impl Machine<'_> {
                     run,
                     by: By { who: "parent".into(), why: "the parent run is cancelled".into() },
                 });
+            } else if self.state.exit.is_some() {
+                // It goes on by itself.
+                self.end_step(&key, StepOutcome::Cancelled, None, None);
             } else if timer.is_some_and(|timer| !self.state.timers.contains_key(&timer)) {
                 self.timed_out(&key);
             }

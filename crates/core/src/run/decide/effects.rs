@@ -79,7 +79,7 @@ impl Machine<'_> {
             Performed::Done { output } => self.end_step(key, self.ending(key, task), Some(output), None),
             Performed::FailedClean { failure } => self.attempt_failed(key, failure, Loss::No),
             Performed::Lost { failure } => {
-                let again = self.repeatable(key, &sending) && !self.state.cancelling;
+                let again = self.repeatable(key, &sending) && !self.state.is_stopping();
                 if again && sending.repeats + 1 < SENDS_MAX {
                     self.emit(Event::SendLost { step: key.clone(), send, failure });
                     self.set_timer(key, 250 << sending.repeats.min(6), TimerWhy::Backoff);
@@ -102,7 +102,7 @@ impl Machine<'_> {
         };
         let retry = self.flow.task(key.task_id()).and_then(|t| t.retry.as_ref());
         let delay = match retry {
-            Some(retry) if loss != Loss::Final && !self.state.cancelling => {
+            Some(retry) if loss != Loss::Final && !self.state.is_stopping() => {
                 delay_ms(retry, attempt + 1, first_at, self.now, self.state.step_id(key), self.limits.retries_max)
             }
             _ => None,
@@ -118,7 +118,7 @@ impl Machine<'_> {
         self.emit(Event::AttemptFailed { step: key.clone(), attempt, failure: failure.clone(), doubt });
         match delay {
             Some(delay) => self.set_timer(key, delay, TimerWhy::Backoff),
-            None if self.state.cancelling => self.end_step(key, StepOutcome::Cancelled, None, Some(failure)),
+            None if self.state.is_stopping() => self.end_step(key, StepOutcome::Cancelled, None, Some(failure)),
             None => self.end_step(key, StepOutcome::Failed, None, Some(failure)),
         }
     }
@@ -131,6 +131,7 @@ impl Machine<'_> {
             TimerWhy::Backoff => self.try_again(&step),
             TimerWhy::Timeout => self.timed_out(&step),
             TimerWhy::Pause => self.pause_is_over(&step),
+            TimerWhy::Interval => self.touched.push_back(step),
             TimerWhy::Quiet => self.act(Action::EnterLane),
             TimerWhy::FlowRetry => self.reopen(By { who: "flow retry".into(), why: String::new() }),
         }

@@ -3,8 +3,8 @@
 use super::Machine;
 use super::effects::Loss;
 use crate::ir::{EffectClass, Task, TaskKind};
-use crate::run::event::{Action, Evaluated, Event, Failure, ListName, StepOutcome, TimerWhy};
-use crate::run::state::Sending;
+use crate::run::event::{Action, Evaluated, Event, Failure, ListName, Payload, StepOutcome, TimerWhy};
+use crate::run::state::{Sending, Work};
 use crate::run::step::StepKey;
 
 impl Machine<'_> {
@@ -15,25 +15,31 @@ impl Machine<'_> {
         let Some(task) = self.flow.task(key.task_id()) else { return };
         let step = key.clone();
         match result {
+            // A group that has begun fails like one whose task failed: its handlers run.
+            Err(failure) if self.state.steps.get(key).is_some_and(|step| matches!(step.work, Work::Group(_))) => {
+                self.answer(key, None, Some(failure), false);
+            }
             Err(failure) => self.end_step(key, StepOutcome::Failed, None, Some(failure)),
             Ok(Evaluated::Skip) => self.end_step(key, StepOutcome::Skipped, None, None),
             Ok(Evaluated::Group) => {
-                let concurrent = match &task.kind {
-                    TaskKind::Parallel { concurrent, .. } => *concurrent,
-                    _ => 1,
+                let (concurrent, by_needs) = match &task.kind {
+                    TaskKind::Parallel { concurrent, .. } => (*concurrent, false),
+                    TaskKind::Dag { concurrent, .. } => (*concurrent, true),
+                    _ => (1, false),
                 };
                 self.emit(Event::Branched {
                     step: step.clone(),
                     list: ListName::Tasks,
                     concurrent,
                     asks: false,
+                    by_needs,
                     output: None,
                 });
                 self.touched.push_back(step);
             }
             Ok(Evaluated::Branch { list, output }) => {
                 let asks = list == ListName::OnPause;
-                self.emit(Event::Branched { step: step.clone(), list, concurrent: 1, asks, output });
+                self.emit(Event::Branched { step: step.clone(), list, concurrent: 1, asks, by_needs: false, output });
                 self.touched.push_back(step);
             }
             Ok(Evaluated::Items { count, items }) => {
@@ -41,19 +47,26 @@ impl Machine<'_> {
                     let text = format!("{count} items; at most {} are allowed", self.limits.foreach_items_max);
                     return self.end_step(key, StepOutcome::Failed, None, Some(Failure::new("too_many_items", text)));
                 }
-                let concurrent = match &task.kind {
-                    TaskKind::ForEach { concurrent, .. } => *concurrent,
-                    _ => 1,
+                let (concurrent, asks, each_asks) = match &task.kind {
+                    TaskKind::ForEach { concurrent, .. } => (*concurrent, false, false),
+                    TaskKind::Loop(spec) => (spec.concurrent, true, true),
+                    TaskKind::LoopUntil(_) => (1, true, false),
+                    _ => (1, false, false),
                 };
-                self.emit(Event::LoopStarted { step: step.clone(), count, concurrent, items });
+                self.emit(Event::LoopStarted { step: step.clone(), count, concurrent, asks, each_asks, items });
                 self.touched.push_back(step);
             }
-            Ok(Evaluated::Sleep { ms } | Evaluated::Pause { ms: Some(ms), .. }) if ms > self.limits.wait_ms_max => {
+            Ok(Evaluated::Sleep { ms } | Evaluated::Again { ms } | Evaluated::Pause { ms: Some(ms), .. })
+                if ms > self.limits.wait_ms_max =>
+            {
                 // A shorter wait than was asked for would be a lie.
                 let text = format!("a wait may last {}", crate::duration::print_ms(self.limits.wait_ms_max));
                 self.end_step(key, StepOutcome::Failed, None, Some(Failure::new("wait_too_long", text)));
             }
             Ok(Evaluated::Sleep { ms }) => self.set_timer(key, ms, TimerWhy::Sleep),
+            Ok(Evaluated::Again { ms }) => self.set_timer(key, ms, TimerWhy::Interval),
+            Ok(Evaluated::Answered { output, failure, stop }) => self.answer(key, output, failure, stop),
+            Ok(Evaluated::Exit { state }) => self.exit(key, state),
             Ok(Evaluated::Pause { ms, late }) => {
                 self.emit(Event::StepPaused { step, at: self.now, late });
                 if let Some(ms) = ms {
@@ -93,6 +106,12 @@ impl Machine<'_> {
                 self.act(Action::Op(step));
             }
         }
+    }
+
+    /// A group is told that its list was the last one.
+    fn answer(&mut self, key: &StepKey, output: Option<Payload>, failure: Option<Failure>, stop: bool) {
+        self.emit(Event::GroupAnswered { step: key.clone(), stop, output, failure });
+        self.touched.push_back(key.clone());
     }
 
     /// A step that needed several attempts ends with a warning if its author wants to see that.

@@ -16,6 +16,7 @@
 mod children;
 mod effects;
 mod evaluated;
+mod exits;
 mod pauses;
 mod people;
 mod recover;
@@ -25,7 +26,7 @@ mod steps;
 use super::event::{Action, By, EndStatus, Event, Failure, Input, Payload, StepOutcome, TimerWhy, VerdictKind};
 use super::index::FlowIndex;
 use super::retry::delay_ms;
-use super::state::{Phase, RunState, Work};
+use super::state::{Exit, Phase, RunState, Work};
 use super::step::StepKey;
 use crate::limits::Limits;
 use crate::planted;
@@ -129,6 +130,9 @@ impl Machine<'_> {
     }
 
     fn root_ended(&mut self, outcome: StepOutcome) {
+        if let Some(Exit { step, outcome }) = self.state.exit.clone().filter(|_| !self.state.cancelling) {
+            return self.exited(&step, outcome);
+        }
         match outcome {
             StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => {
                 self.emit(Event::Finishing);
@@ -179,6 +183,7 @@ impl Machine<'_> {
             Some(Work::Group(group)) => group.warned,
             _ => false,
         };
+        let warned = warned || self.state.exit.as_ref().is_some_and(|exit| exit.outcome == StepOutcome::Warning);
         self.clear_timers(|_| true);
         self.emit(Event::Ended { status, warned, outputs, failure });
     }

@@ -1,6 +1,5 @@
 //! What people ask for. A refusal changes nothing and says why.
 
-use super::effects::Loss;
 use super::{Machine, NotPossible, refuse};
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use crate::run::state::{GroupState, Phase, Work};
@@ -9,7 +8,7 @@ use crate::run::step::StepKey;
 impl Machine<'_> {
     pub(super) fn pause(&mut self, by: By) -> Result<(), NotPossible> {
         match self.state.phase {
-            Phase::Open if self.state.cancelling => refuse("the run is being cancelled"),
+            Phase::Open if self.state.is_stopping() => refuse("the run is being ended"),
             Phase::Open if self.state.paused => refuse("the run is paused already"),
             Phase::Open => {
                 self.emit(Event::Paused { by });
@@ -49,42 +48,6 @@ impl Machine<'_> {
             }
         }
         self.touch_all_groups();
-        Ok(())
-    }
-
-    pub(super) fn cancel(&mut self, by: By) -> Result<(), NotPossible> {
-        match self.state.phase {
-            Phase::Ended(_) => return refuse("the run has ended already"),
-            Phase::Waiting | Phase::RetryLater | Phase::Finishing => {
-                self.emit(Event::CancelRequested { by });
-                self.end_run(EndStatus::Cancelled, None, None);
-                return Ok(());
-            }
-            Phase::Open if self.state.cancelling => return Ok(()),
-            Phase::Open => {}
-        }
-        self.emit(Event::CancelRequested { by: by.clone() });
-        let steps: Vec<(StepKey, Work)> = self.state.steps.iter().map(|(k, s)| (k.clone(), s.work.clone())).collect();
-        for (key, work) in steps {
-            match work {
-                // What has been sent must settle; what a child has sent, too.
-                Work::Sending(_) | Work::Op | Work::Child { run: None, .. } => {}
-                Work::Child { run: Some(run), .. } => self.act(Action::CancelChild { run, by: by.clone() }),
-                Work::Group(_) => self.touched.push_back(key),
-                Work::Backoff { sending: Some(sending), .. } if sending.lost => {
-                    let failure =
-                        Failure::new("lost", "an answer was lost, and the run was cancelled before the repeat");
-                    self.attempt_failed(&key, failure, Loss::Final);
-                }
-                Work::Evaluating
-                | Work::Backoff { .. }
-                | Work::Sleeping { .. }
-                | Work::AtPause { .. }
-                | Work::OpFailed { .. }
-                | Work::Doubtful(_) => self.end_step(&key, StepOutcome::Cancelled, None, None),
-                Work::Failed => {}
-            }
-        }
         Ok(())
     }
 
@@ -197,7 +160,7 @@ impl Machine<'_> {
         };
         let is_done =
             |key: &StepKey| self.state.doubts.get(key).is_some_and(|doubt| doubt.verdict == Some(VerdictKind::Done));
-        let going_on = self.state.phase == Phase::Open && !self.state.cancelling && !self.state.is_kept(group);
+        let going_on = self.state.phase == Phase::Open && !self.state.is_stopping() && !self.state.is_kept(group);
         if !going_on || !kept.iter().all(is_done) {
             return;
         }

@@ -24,7 +24,7 @@ impl Machine<'_> {
                 work if work.is_evaluated() && !self.state.paused => self.act(Action::Evaluate(key)),
                 Work::Sending(sending) => self.recover_effect(&key, sending),
                 // Ops and child admissions commit with their results; an open one was never carried out.
-                Work::Op | Work::Child { run: None, .. } if self.state.cancelling => {
+                Work::Op | Work::Child { run: None, .. } if self.state.is_stopping() => {
                     self.end_step(&key, StepOutcome::Cancelled, None, None);
                 }
                 Work::Op | Work::Child { run: None, .. } => self.act(Action::Op(key)),
@@ -49,7 +49,7 @@ impl Machine<'_> {
             "crashed",
             "the process stopped after the request may have left and before its answer was recorded",
         );
-        if self.repeatable(key, &sending) && !self.state.cancelling {
+        if self.repeatable(key, &sending) && !self.state.is_stopping() {
             if self.state.paused {
                 self.emit(Event::SendLost { step: key.clone(), send: sending.send, failure });
                 return self.set_timer(key, 0, TimerWhy::Backoff);
@@ -63,7 +63,7 @@ impl Machine<'_> {
             OnDoubt::Fail => self.attempt_failed(key, failure, Loss::Final),
             OnDoubt::Hold | OnDoubt::Repeat => {
                 self.emit(Event::DoubtRaised { step: key.clone(), failure });
-                if self.state.cancelling {
+                if self.state.is_stopping() {
                     self.end_step(key, StepOutcome::Cancelled, None, None);
                 }
             }

@@ -1,8 +1,9 @@
 //! Groups and their steps: what starts next, and what an end means to the parent.
 
 use super::Machine;
+use crate::ir::{Group, LoopSpec, Task, TaskKind};
 use crate::run::event::{Action, Event, Failure, Payload, Stage, StepOutcome, TimerWhy};
-use crate::run::state::{Asks, GroupState, Phase, Step, Timer, Work};
+use crate::run::state::{Asks, GroupState, Needs, Phase, Step, Timer, Work};
 use crate::run::step::StepKey;
 
 impl Machine<'_> {
@@ -19,30 +20,22 @@ impl Machine<'_> {
             if self.state.phase != Phase::Open || self.state.is_kept(key) {
                 return;
             }
-            let children = self.flow.children(key, &group.list, group.stage);
-            let total = match (group.stage, group.count) {
-                (Stage::Body, Some(count)) => count,
-                _ => children.len() as u32,
-            };
             let width = match (group.stage, group.concurrent) {
                 (Stage::Body, 0) => self.limits.parallel_branches_max,
                 (Stage::Body, n) => n.min(self.limits.parallel_branches_max),
                 _ => 1,
             };
-            let stop = self.state.cancelling
+            let stop = self.state.is_stopping()
                 || match group.stage {
                     Stage::Body => group.failed || group.cancelled,
                     // In a handler only its own failure stops it; the body's is why it runs.
                     Stage::Errors | Stage::Finally => group.handler_failed,
                 };
-            if !stop && group.next < total && group.open < width {
+            let next = if stop || group.open >= width { None } else { self.next_child(key, group) };
+            if let Some(child) = next {
                 if self.state.paused {
                     return;
                 }
-                let child = match (group.stage, group.count) {
-                    (Stage::Body, Some(_)) => key.iteration(group.next),
-                    _ => key.child(&children[group.next as usize].id),
-                };
                 self.start_step(key, child);
                 continue;
             }
@@ -50,6 +43,31 @@ impl Machine<'_> {
                 return;
             }
         }
+    }
+
+    /// The child that a group would start next, if any is left that may start.
+    fn next_child(&self, key: &StepKey, group: &GroupState) -> Option<StepKey> {
+        let children = self.flow.children(key, &group.list, group.stage);
+        match (group.stage, group.count, &group.needs) {
+            (Stage::Body, Some(count), _) => (group.next < count).then(|| key.iteration(group.next)),
+            (Stage::Body, None, Some(needs)) => {
+                let ready =
+                    |task: &&Task| !needs.started.contains(&task.id) && self.needs_are_met(key, needs, &task.id);
+                children.iter().find(ready).map(|task| key.child(&task.id))
+            }
+            _ => children.get(group.next as usize).map(|task| key.child(&task.id)),
+        }
+    }
+
+    /// A task that is disabled is not there, and nobody waits for it.
+    fn needs_are_met(&self, group: &StepKey, needs: &Needs, id: &str) -> bool {
+        let Some(TaskKind::Dag { depends, group: Group { tasks, .. }, .. }) =
+            self.flow.task(group.task_id()).map(|task| &task.kind)
+        else {
+            return true;
+        };
+        let mut wanted = depends.get(id).into_iter().flatten();
+        wanted.all(|needed| needs.done.contains(needed) || !tasks.iter().any(|task| task.id == *needed))
     }
 
     pub(super) fn start_step(&mut self, parent: &StepKey, key: StepKey) {
@@ -75,13 +93,13 @@ impl Machine<'_> {
     pub(super) fn next_stage(&mut self, key: &StepKey) -> bool {
         let Some(Step { work: Work::Group(group), .. }) = self.state.steps.get(key) else { return false };
         let has = |stage: Stage| !self.flow.children(key, &group.list, stage).is_empty();
-        let over = self.state.cancelling || group.failed || group.cancelled;
-        if group.stage == Stage::Body && group.asks != Asks::Never && !over {
+        let over = self.state.is_stopping() || group.failed || group.cancelled;
+        if group.stage == Stage::Body && !matches!(group.asks, Asks::Never | Asks::Answered) && !over {
             self.ask(key);
             return false;
         }
         let next = match group.stage {
-            _ if self.state.cancelling => None,
+            _ if self.state.is_stopping() => None,
             Stage::Body if group.failed && has(Stage::Errors) => Some(Stage::Errors),
             Stage::Body | Stage::Errors if has(Stage::Finally) => Some(Stage::Finally),
             Stage::Body | Stage::Errors | Stage::Finally => None,
@@ -90,12 +108,7 @@ impl Machine<'_> {
             self.emit(Event::GroupStage { step: key.clone(), stage });
             return true;
         }
-        let outcome = match group {
-            _ if self.state.cancelling || group.cancelled => StepOutcome::Cancelled,
-            GroupState { failed: true, .. } => StepOutcome::Failed,
-            GroupState { warned: true, .. } => StepOutcome::Warning,
-            _ => StepOutcome::Success,
-        };
+        let outcome = self.outcome_of(key, group);
         let failure = group.failure.clone().map(|(_, failure)| failure);
         if key.is_root() {
             self.root_ended(outcome);
@@ -103,6 +116,23 @@ impl Machine<'_> {
             self.end_step(key, outcome, None, failure);
         }
         false
+    }
+
+    fn outcome_of(&self, key: &StepKey, group: &GroupState) -> StepOutcome {
+        let tolerates = || {
+            let task = self.flow.task(key.task_id()).filter(|_| key.iteration_number().is_none());
+            matches!(task.map(|task| &task.kind), Some(TaskKind::AllowFailure(_)))
+        };
+        match (&self.state.exit, group) {
+            _ if self.state.cancelling => StepOutcome::Cancelled,
+            // Whatever holds the step that ended the run ends like it.
+            (Some(exit), _) if exit.step.is_under(key) => exit.outcome,
+            (Some(_), _) | (None, GroupState { cancelled: true, .. }) => StepOutcome::Cancelled,
+            (None, GroupState { failed: true, .. }) if tolerates() => StepOutcome::Warning,
+            (None, GroupState { failed: true, .. }) => StepOutcome::Failed,
+            (None, GroupState { warned: true, .. }) => StepOutcome::Warning,
+            _ => StepOutcome::Success,
+        }
     }
 
     /// The list of a group is done: what comes next is evaluated, unless it is already or the run is paused.
@@ -128,12 +158,20 @@ impl Machine<'_> {
             (other, _) => other,
         };
         let failure = failure.filter(|_| outcome != StepOutcome::Success);
-        let tolerated = outcome == StepOutcome::Failed && task.is_some_and(|t| t.allow_failure);
+        let tolerated = outcome == StepOutcome::Failed
+            && (task.is_some_and(|t| t.allow_failure) || self.keeps_failures_to_itself(key));
         self.clear_timers(|timer| timer.step == *key);
         self.emit(Event::StepEnded { step: key.clone(), outcome, at: self.now, tolerated, output, failure });
         if let Some(parent) = key.parent() {
             self.touched.push_back(parent);
         }
+    }
+
+    /// A round of a loop that goes on whatever becomes of its rounds.
+    fn keeps_failures_to_itself(&self, key: &StepKey) -> bool {
+        let kind = self.flow.task(key.task_id()).map(|task| &task.kind);
+        key.iteration_number().is_some()
+            && matches!(kind, Some(TaskKind::Loop(LoopSpec { transmit_failed: false, .. })))
     }
 
     pub(super) fn clear_timers(&mut self, which: impl Fn(&Timer) -> bool) {

@@ -34,6 +34,7 @@ names!(
         StepStarted,
         Branched,
         GroupAsks,
+        GroupAnswered,
         LoopStarted,
         GroupStage,
         TimerSet,
@@ -54,6 +55,7 @@ names!(
         StepEnded,
         StepPaused,
         StepResumed,
+        Exited,
         Paused,
         Resumed,
         Restored,
@@ -90,7 +92,7 @@ names!(
         Recover,
     }
 );
-names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Quiet, FlowRetry });
+names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Interval, Quiet, FlowRetry });
 
 fn phase_name(phase: Phase) -> &'static str {
     match phase {
@@ -134,7 +136,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("waiting",     "TimerFired",       &["waiting"]),
     ("waiting",     "Recover",          &["waiting"]),
     ("waiting",     "Delivered",        &["waiting"]),
-    ("open",        "Evaluated",        &["open", "finishing", "failed", "retry later"]),
+    ("open",        "Evaluated",        &["open", "finishing", "completed", "failed", "cancelled", "retry later"]),
     ("open",        "Performed",        &["open", "finishing", "failed", "cancelled", "retry later"]),
     ("open",        "TimerFired",       &["open", "finishing", "failed", "cancelled"]),
     ("open",        "ChildEnded",       &["open", "finishing", "failed", "cancelled"]),

@@ -51,6 +51,50 @@ pub fn sleep(id: &str, ms: i64) -> Task {
     task(id, TaskKind::Sleep { duration: ms.to_string() })
 }
 
+pub fn tolerant(id: &str, tasks: Vec<Task>) -> Task {
+    task(id, TaskKind::AllowFailure(group(tasks)))
+}
+
+/// Each task with the ids of those it depends on.
+pub fn dag(id: &str, concurrent: u32, tasks: Vec<(Task, &[&str])>) -> Task {
+    let needs = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
+    let depends = tasks.iter().map(|(task, ids)| (task.id.clone(), needs(ids))).collect();
+    task(id, TaskKind::Dag { concurrent, depends, group: group(tasks.into_iter().map(|(task, _)| task).collect()) })
+}
+
+/// The world goes round so often, with a minute between two rounds.
+pub fn until(id: &str, rounds: u32, tasks: Vec<Task>) -> Task {
+    let spec = UntilSpec {
+        condition: rounds.to_string(),
+        interval: "60000".into(),
+        max_iterations: None,
+        max_duration: None,
+        fail_on_max: Json::Bool(false),
+        group: group(tasks),
+    };
+    task(id, TaskKind::LoopUntil(spec))
+}
+
+pub fn rounds(id: &str, items: u32, concurrent: u32, tasks: Vec<Task>) -> Task {
+    let group = group(tasks);
+    let values = json!(items);
+    task(
+        id,
+        TaskKind::Loop(LoopSpec {
+            values,
+            concurrent,
+            transmit_failed: true,
+            outputs: vec![],
+            break_when: None,
+            group,
+        }),
+    )
+}
+
+pub fn exit(id: &str, state: ExitState) -> Task {
+    task(id, TaskKind::Exit { state: state.word().to_owned() })
+}
+
 /// Stands still for `ms` at most; 0: until somebody resumes it.
 pub fn pause(id: &str, ms: i64, behavior: OnTime) -> Task {
     let duration = (ms > 0).then(|| ms.to_string());
@@ -140,12 +184,14 @@ impl Task {
 
     fn handlers(&mut self) -> (&mut Vec<Task>, &mut Vec<Task>) {
         match &mut self.kind {
-            TaskKind::Sequential(group) | TaskKind::Parallel { group, .. } | TaskKind::ForEach { group, .. } => {
-                (&mut group.errors, &mut group.finally)
-            }
             TaskKind::If { errors, finally, .. } | TaskKind::Switch { errors, finally, .. } => (errors, finally),
-            TaskKind::Pause(spec) => (&mut spec.group.errors, &mut spec.group.finally),
-            TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. } => panic!("a leaf has no handlers"),
+            kind => {
+                let mut lists = kind.lists_mut();
+                match (lists.pop(), lists.pop()) {
+                    (Some(finally), Some(errors)) => (errors, finally),
+                    _ => panic!("a leaf has no handlers"),
+                }
+            }
         }
     }
 

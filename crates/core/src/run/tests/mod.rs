@@ -20,7 +20,9 @@ macro_rules! scenarios {
 
 mod crashes;
 mod effects;
+mod exits;
 mod groups;
+mod kinds;
 mod pauses;
 mod people;
 mod random;
@@ -31,6 +33,8 @@ mod verdicts;
 fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
     let rooms = [
         groups::SCENARIOS,
+        kinds::SCENARIOS,
+        exits::SCENARIOS,
         effects::SCENARIOS,
         crashes::SCENARIOS,
         verdicts::SCENARIOS,

@@ -31,7 +31,7 @@ impl Tape<'_> {
         self.tasks += 1;
         let id = format!("t{}", self.tasks);
         let deep = depth < 4 && self.tasks < 24;
-        let mut task = match self.pick(if deep { 15 } else { 9 }) {
+        let mut task = match self.pick(if deep { 19 } else { 9 }) {
             0 => inline(&id),
             1 => read(&id),
             2 | 3 => keyed(&id),
@@ -50,13 +50,29 @@ impl Tape<'_> {
             11 => each(&id, u32::from(self.pick(5)), u32::from(self.pick(3)), self.list(depth + 1, 1, 2)),
             12 => branch(&id, self.pick(2) == 0, self.list(depth + 1, 0, 2), self.list(depth + 1, 0, 2)),
             13 => switch(&id, "a", vec![("a", self.list(depth + 1, 0, 2))], None),
+            14 => tolerant(&id, self.list(depth + 1, 0, 3)),
+            15 => until(&id, 1 + u32::from(self.pick(3)), self.list(depth + 1, 1, 2)),
+            16 => rounds(&id, u32::from(self.pick(4)), u32::from(self.pick(3)), self.list(depth + 1, 1, 2)),
+            17 => {
+                let mut tasks: Vec<(Task, &[&str])> = Vec::new();
+                tasks.extend(self.list(depth + 1, 1, 4).into_iter().map(|task| (task, [].as_slice())));
+                let mut made = dag(&id, u32::from(self.pick(3)), tasks);
+                if let TaskKind::Dag { depends, group, .. } = &mut made.kind {
+                    // On any of those before.
+                    for (n, task) in group.tasks.iter().enumerate().skip(1) {
+                        let needed = usize::from(self.pick(4)) % n;
+                        depends.insert(task.id.clone(), vec![group.tasks[needed].id.clone()]);
+                    }
+                }
+                made
+            }
             _ => {
                 let late = [OnTime::Resume, OnTime::Warn][usize::from(self.pick(2))];
                 let (before, after) = (self.list(depth + 1, 0, 1), self.list(depth + 1, 0, 2));
                 pause(&id, i64::from(self.pick(2)) * 9_000, late).around(before, after)
             }
         };
-        if !matches!(task.kind, TaskKind::Sleep { .. } | TaskKind::Subflow(_) | TaskKind::Leaf { .. }) {
+        if task.kind.handlers().is_some() {
             if self.pick(3) == 1 {
                 task = task.errors(self.list(depth + 1, 0, 2));
             }

@@ -4,7 +4,7 @@
 use super::audit::{self, Ledger};
 use super::coverage;
 use crate::ids::{FlowRef, RunId};
-use crate::ir::{EffectClass, Flow, LeafMode, OnTime, TaskKind};
+use crate::ir::{EffectClass, ExitState, Flow, LeafMode, OnTime, TaskKind};
 use crate::limits::Limits;
 use crate::run::*;
 use crate::time::Millis;
@@ -246,11 +246,39 @@ impl World {
 
     fn evaluation(&self, step: &StepKey, answer: &Answer) -> Result<Evaluated, Failure> {
         let task = self.index.task(step.task_id()).expect("the task exists");
+        let asking = match self.state.steps.get(step).map(|s| &s.work) {
+            Some(Work::Group(group)) => Some(group),
+            _ => None,
+        };
         let evaluated = match (answer, &task.kind) {
             (Answer::BadExpression, _) => return Err(Failure::new("expression", "no such variable")),
-            (Answer::Skip, _) => Evaluated::Skip,
+            (Answer::Skip, _) if asking.is_none() => Evaluated::Skip,
             (Answer::Evaluates(evaluated), _) => evaluated.clone(),
-            (_, TaskKind::Sequential(_) | TaskKind::Parallel { .. }) => Evaluated::Group,
+            (Answer::Fail, TaskKind::LoopUntil(_) | TaskKind::Loop(_)) if asking.is_some() => {
+                Evaluated::Answered { output: None, failure: Some(Failure::new("max_reached", "no")), stop: false }
+            }
+            (_, TaskKind::LoopUntil(spec)) => match asking {
+                None => Evaluated::Items { count: 1, items: payload("items") },
+                Some(group) if group.count < spec.condition.parse().ok() => {
+                    Evaluated::Again { ms: spec.interval.parse().expect("milliseconds") }
+                }
+                Some(_) => Evaluated::Answered { output: Some(payload("rounds")), failure: None, stop: false },
+            },
+            (_, TaskKind::Loop(_)) if asking.is_some() => {
+                Evaluated::Answered { output: Some(payload("round")), failure: None, stop: false }
+            }
+            (_, TaskKind::Loop(spec)) => {
+                Evaluated::Items { count: spec.values.as_u64().unwrap_or(0) as u32, items: payload("items") }
+            }
+            (_, TaskKind::Exit { state }) => Evaluated::Exit { state: ExitState::parse(state).expect("a word") },
+            (
+                _,
+                TaskKind::Sequential(_)
+                | TaskKind::AllowFailure(_)
+                | TaskKind::WorkingDirectory { .. }
+                | TaskKind::Dag { .. }
+                | TaskKind::Parallel { .. },
+            ) => Evaluated::Group,
             (_, TaskKind::If { condition, .. }) => {
                 let list = if condition == "true" { ListName::Then } else { ListName::Else };
                 Evaluated::Branch { list, output: Some(payload(condition)) }

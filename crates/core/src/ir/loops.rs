@@ -1,0 +1,75 @@
+//! Loops that ask after each round whether there is another, or that keep their rounds to themselves.
+
+use super::{Group, OutputDef, Template};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+/// Round after round, until the condition holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UntilSpec {
+    pub condition: Template,
+    /// Between the end of a round and the start of the next.
+    pub interval: Template,
+    /// A number or a template that gives one; without it there is no bound but the limits'.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_iterations: Option<Json>,
+    /// Counted from the start of the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_duration: Option<Template>,
+    /// Whether having reached a bound is a failure; a boolean or a template that gives one.
+    #[serde(default)]
+    pub fail_on_max: Json,
+    #[serde(flatten)]
+    pub group: Group,
+}
+
+/// A round for each value; what a round gives is seen outside only through `outputs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoopSpec {
+    pub values: Json,
+    /// 0 means all at once (bounded by the limits).
+    pub concurrent: u32,
+    pub transmit_failed: bool,
+    #[serde(default)]
+    pub outputs: Vec<OutputDef>,
+    /// No further round starts once this holds after one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub break_when: Option<Template>,
+    #[serde(flatten)]
+    pub group: Group,
+}
+
+/// How a run that ends itself has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitState {
+    Success,
+    Warning,
+    Failed,
+    Cancelled,
+    /// As if a person had cancelled it: what it started is stopped too.
+    Killed,
+}
+
+impl ExitState {
+    pub const ALL: [ExitState; 5] =
+        [ExitState::Success, ExitState::Warning, ExitState::Killed, ExitState::Failed, ExitState::Cancelled];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            ExitState::Success => "SUCCESS",
+            ExitState::Warning => "WARNING",
+            ExitState::Failed => "FAILED",
+            ExitState::Cancelled => "CANCELED",
+            ExitState::Killed => "KILLED",
+        }
+    }
+
+    /// Both spellings of the word for cancelled are taken.
+    pub fn parse(word: &str) -> Option<ExitState> {
+        let word = word.trim().to_ascii_uppercase();
+        ExitState::ALL
+            .into_iter()
+            .find(|state| state.word() == word || (word == "CANCELLED" && *state == ExitState::Cancelled))
+    }
+}

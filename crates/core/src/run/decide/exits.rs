@@ -1,0 +1,96 @@
+//! Ends of a run before its last step: a person cancels it, or the flow itself ends it.
+
+use super::effects::Loss;
+use super::{Machine, NotPossible, refuse};
+use crate::ir::ExitState;
+use crate::run::event::{Action, By, EndStatus, Event, Failure, StepOutcome};
+use crate::run::state::{Phase, Work};
+use crate::run::step::StepKey;
+
+impl Machine<'_> {
+    pub(super) fn cancel(&mut self, by: By) -> Result<(), NotPossible> {
+        match self.state.phase {
+            Phase::Ended(_) => return refuse("the run has ended already"),
+            Phase::Waiting | Phase::RetryLater | Phase::Finishing => {
+                self.emit(Event::CancelRequested { by });
+                self.end_run(EndStatus::Cancelled, None, None);
+                return Ok(());
+            }
+            Phase::Open if self.state.cancelling => return Ok(()),
+            Phase::Open => {}
+        }
+        self.emit(Event::CancelRequested { by: by.clone() });
+        self.stop_steps(Some(&by));
+        Ok(())
+    }
+
+    /// The flow ends its run: sub-runs go on by themselves, unless the run is to be killed.
+    pub(super) fn exit(&mut self, key: &StepKey, state: ExitState) {
+        let outcome = match state {
+            ExitState::Success => StepOutcome::Success,
+            ExitState::Warning => StepOutcome::Warning,
+            ExitState::Failed => StepOutcome::Failed,
+            ExitState::Cancelled => StepOutcome::Cancelled,
+            ExitState::Killed => {
+                let by = By { who: "exit".into(), why: format!("step {key} ended the run") };
+                // The run is open: it has just evaluated a step.
+                let _ = self.cancel(by);
+                return;
+            }
+        };
+        self.emit(Event::Exited { step: key.clone(), outcome });
+        let failure = (outcome == StepOutcome::Failed).then(|| exited(key));
+        if self.state.steps.get(key).is_some_and(|step| matches!(step.work, Work::Group(_))) {
+            self.touched.push_back(key.clone());
+        } else {
+            self.end_step(key, outcome, None, failure);
+        }
+        self.stop_steps(None);
+    }
+
+    /// How a run ends that its flow has ended.
+    pub(super) fn exited(&mut self, step: &StepKey, outcome: StepOutcome) {
+        match outcome {
+            StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => {
+                self.end_run(EndStatus::Completed, None, None);
+            }
+            StepOutcome::Failed => self.end_run(EndStatus::Failed, None, Some(exited(step))),
+            StepOutcome::Cancelled => self.end_run(EndStatus::Cancelled, None, None),
+        }
+    }
+
+    /// What has been sent must settle, and so must what is on its way to become a sub-run. All else ends here.
+    fn stop_steps(&mut self, kill: Option<&By>) {
+        let steps: Vec<(StepKey, Work)> = self.state.steps.iter().map(|(k, s)| (k.clone(), s.work.clone())).collect();
+        for (key, work) in steps {
+            // The step that ended the run is kept, and is not open any more.
+            if self.state.is_kept(&key) {
+                continue;
+            }
+            match (work, kill) {
+                (Work::Sending(_) | Work::Op | Work::Child { run: None, .. } | Work::Failed, _) => {}
+                (Work::Child { run: Some(run), .. }, Some(by)) => self.act(Action::CancelChild { run, by: by.clone() }),
+                (Work::Group(_), _) => self.touched.push_back(key),
+                (Work::Backoff { sending: Some(sending), .. }, _) if sending.lost => {
+                    let failure =
+                        Failure::new("lost", "an answer was lost, and the run was cancelled before the repeat");
+                    self.attempt_failed(&key, failure, Loss::Final);
+                }
+                (
+                    Work::Evaluating
+                    | Work::Backoff { .. }
+                    | Work::Sleeping { .. }
+                    | Work::AtPause { .. }
+                    | Work::Child { .. }
+                    | Work::OpFailed { .. }
+                    | Work::Doubtful(_),
+                    _,
+                ) => self.end_step(&key, StepOutcome::Cancelled, None, None),
+            }
+        }
+    }
+}
+
+fn exited(step: &StepKey) -> Failure {
+    Failure::new("exit", format!("step {step} ended the run as failed"))
+}
