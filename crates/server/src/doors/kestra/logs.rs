@@ -16,6 +16,7 @@ use semel_core::{FlowRef, Millis, RunId, WorkspaceId, duration};
 use semel_store::{Done, LogQuery, LogRow, Refusal, RunQuery, Store, StoreError, Work};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 const FIELDS: &[Field] = &[
     Field::Query,
@@ -262,8 +263,8 @@ pub async fn search(call: Call) -> Answer {
         let (rows, total) = store.log_search(&workspace, &search.query)?;
         let mut ids: BTreeMap<RunId, Ids> = BTreeMap::new();
         for (_, row) in &rows {
-            if !ids.contains_key(&row.run) {
-                ids.insert(row.run, known(store, &workspace, row.run)?.map(|(_, ids)| ids).unwrap_or_default());
+            if let Entry::Vacant(slot) = ids.entry(row.run) {
+                slot.insert(known(store, &workspace, row.run)?.map(|(_, ids)| ids).unwrap_or_default());
             }
         }
         Ok((rows, total, ids))

@@ -364,7 +364,7 @@ mod tests {
         let chosen = read(&[start.clone(), end], &[], Some(&[When::End]), Millis(0)).unwrap();
         assert_eq!(chosen.intervals.len(), 1);
         let range = filter(Field::TimeRange, Op::Equals, "PT10M");
-        assert_eq!(of(&[range.clone()]).unwrap().intervals[0].tests, [(Cmp::Ge, Millis(400_000))]);
+        assert_eq!(of(std::slice::from_ref(&range)).unwrap().intervals[0].tests, [(Cmp::Ge, Millis(400_000))]);
         assert_eq!(of(&[range, start]).unwrap_err().code, Code::IllegalArgument);
     }
 
