@@ -83,6 +83,30 @@ pub fn shape(route: &Route) -> Option<Shape> {
             shows(results(object([has("abstractTrigger", nothing_or(map())), has("triggerContext", trigger())])))
         }
         (Verb::Get, "/triggers/{namespace}/{flow}") => shows(results(trigger())),
+        (Verb::Put, "/triggers" | "/triggers/backfill/pause" | "/triggers/backfill/unpause")
+        | (Verb::Post, "/triggers/backfill/delete") => takes(trigger_named(), Answers::Json(trigger())),
+        (
+            Verb::Post,
+            "/triggers/backfill/pause/by-triggers"
+            | "/triggers/backfill/unpause/by-triggers"
+            | "/triggers/backfill/delete/by-triggers"
+            | "/triggers/unlock/by-triggers",
+        ) => takes(list(trigger_named()), Answers::Json(count())),
+        (Verb::Post, "/triggers/set-disabled/by-triggers") => {
+            takes(object([may("triggers", list(trigger_named())), may("disabled", flag())]), Answers::Json(count()))
+        }
+        (
+            Verb::Post,
+            "/triggers/backfill/pause/by-query"
+            | "/triggers/backfill/unpause/by-query"
+            | "/triggers/backfill/delete/by-query"
+            | "/triggers/unlock/by-query"
+            | "/triggers/set-disabled/by-query",
+        ) => shows(count()),
+        (
+            Verb::Post,
+            "/triggers/{namespace}/{flow}/{trigger}/unlock" | "/triggers/{namespace}/{flow}/{trigger}/restart",
+        ) => shows(trigger()),
         (Verb::Get, "/concurrency-limit/search") => shows(results(limit())),
         (Verb::Put, "/concurrency-limit/{namespace}/{flow}") => {
             takes(object([has("running", number())]), Answers::Json(limit()))
@@ -159,6 +183,25 @@ fn trigger() -> Json {
         may("backfill", map()),
         may("executionId", id()),
         has("disabled", flag()),
+    ])
+}
+
+fn trigger_named() -> Json {
+    object([
+        has("namespace", text()),
+        has("flowId", text()),
+        has("triggerId", text()),
+        may("disabled", nothing_or(flag())),
+        may(
+            "backfill",
+            nothing_or(object([
+                has("start", time()),
+                may("end", nothing_or(time())),
+                may("inputs", any()),
+                may("labels", any()),
+                may("paused", flag()),
+            ])),
+        ),
     ])
 }
 

@@ -107,6 +107,9 @@ async fn lines_are_read_searched_and_removed() {
     assert_eq!(of_task[0]["level"], "INFO");
     let file = server.get(&format!("/api/v1/main/logs/{run}/download")).await.expect(200);
     assert!(file.text.ends_with("WARN careful\n"), "{}", file.text);
+    let told = server.get(&format!("/api/v1/main/logs/{run}/follow?minLevel=WARN")).await.expect(200);
+    let ids: Vec<&str> = told.text.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
+    assert_eq!(ids, ["start", "progress", "end"], "{}", told.text);
     for (query, total) in [
         ("", 2),
         ("filters[q][EQUALS]=HELLO", 1),
@@ -156,6 +159,34 @@ async fn namespaces_schedules_and_slots_are_shown() {
     assert!(found["results"][0]["triggerContext"]["nextExecutionDate"].is_string(), "{found}");
     let of_flow = server.get("/api/v1/main/triggers/company.team/nightly").await.expect(200).json;
     assert_eq!(of_flow["results"][0]["triggerId"], "tick");
+    let named = json!({"namespace": "company.team", "flowId": "nightly", "triggerId": "tick"});
+    let with = |more: Json| {
+        let mut body = named.clone();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let off = server.json("PUT", "/api/v1/main/triggers", with(json!({"disabled": true}))).await.expect(200).json;
+    assert_eq!(off["disabled"], true);
+    let on = json!({"triggers": [named], "disabled": false});
+    assert_eq!(
+        server.json("POST", "/api/v1/main/triggers/set-disabled/by-triggers", on).await.expect(200).json["count"],
+        1
+    );
+    let wanted = json!({"backfill": {"start": "2025-12-01T00:00:00Z", "end": "2025-12-03T00:00:00Z", "paused": true}});
+    let filled = server.json("PUT", "/api/v1/main/triggers", with(wanted)).await.expect(200).json;
+    assert_eq!(filled["backfill"]["paused"], true, "{filled}");
+    server.json("PUT", "/api/v1/main/triggers/backfill/unpause", named.clone()).await.expect(200);
+    let ended = server.json("POST", "/api/v1/main/triggers/backfill/delete/by-query", json!({})).await.expect(200);
+    assert_eq!(ended.json["count"], 1);
+    server.json("POST", "/api/v1/main/triggers/backfill/delete", named.clone()).await.refused(409, "not_possible");
+    server
+        .json("POST", "/api/v1/main/triggers/company.team/nightly/tick/unlock", json!({}))
+        .await
+        .refused(409, "not_possible");
+    server
+        .json("PUT", "/api/v1/main/triggers", with(json!({"triggerId": "none", "disabled": true})))
+        .await
+        .refused(404, "flow_unknown");
     server.hold_effects();
     server.trigger("nightly", None, json!({})).await.expect(200);
     let slots = server.get("/api/v1/main/concurrency-limit/search").await.expect(200).json;

@@ -6,6 +6,7 @@ use semel_server::routes::{Route, Verb};
 
 const TEXT: &str = "id: new\nnamespace: shop\ntasks:\n  - {id: say, type: log.Log, message: hi}\n";
 const CHANGED: &str = "id: echo\nnamespace: shop\ntasks:\n  - {id: say, type: log.Log, message: changed}\n";
+const TRIGGER: &str = "{\"namespace\":\"shop\",\"flowId\":\"echo\",\"triggerId\":\"t\",\"disabled\":true}";
 const IDS: &str = "[{\"namespace\":\"shop\",\"id\":\"echo\"}]";
 
 /// The sample of a route; `None` for a route that nobody thought about.
@@ -59,6 +60,23 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Delete, "/logs/{namespace}/{flow}") => row("/logs/shop/echo", "", 200, false),
 
         (Verb::Get, "/triggers/{namespace}/{flow}") => read("/triggers/shop/echo"),
+        // No flow of this world fires by itself: one trigger is not there, of several none is.
+        (Verb::Put, "/triggers" | "/triggers/backfill/pause" | "/triggers/backfill/unpause")
+        | (Verb::Post, "/triggers/backfill/delete") => row(rest, TRIGGER, 404, false),
+        (Verb::Post, path) if path.ends_with("/by-triggers") => {
+            let list = format!("[{TRIGGER}]");
+            let switch = format!("{{\"triggers\":{list},\"disabled\":true}}");
+            row(path, if path.contains("set-disabled") { &switch } else { &list }, 200, false)
+        }
+        (Verb::Post, path) if path.starts_with("/triggers/") && path.ends_with("/by-query") => {
+            row(path, "", 200, false)
+        }
+        (Verb::Post, "/triggers/{namespace}/{flow}/{trigger}/unlock") => {
+            row("/triggers/shop/echo/t/unlock", "", 404, false)
+        }
+        (Verb::Post, "/triggers/{namespace}/{flow}/{trigger}/restart") => {
+            row("/triggers/shop/echo/t/restart", "", 404, false)
+        }
         (Verb::Put, "/concurrency-limit/{namespace}/{flow}") => {
             row("/concurrency-limit/shop/echo", "{\"running\":0}", 200, false)
         }
