@@ -107,6 +107,9 @@ async fn lines_are_read_searched_and_removed() {
     assert_eq!(of_task[0]["level"], "INFO");
     let file = server.get(&format!("/api/v1/main/logs/{run}/download")).await.expect(200);
     assert!(file.text.ends_with("WARN careful\n"), "{}", file.text);
+    let told = server.get(&format!("/api/v1/main/logs/{run}/follow?minLevel=WARN")).await.expect(200);
+    let ids: Vec<&str> = told.text.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
+    assert_eq!(ids, ["start", "progress", "end"], "{}", told.text);
     for (query, total) in [
         ("", 2),
         ("filters[q][EQUALS]=HELLO", 1),

@@ -74,7 +74,7 @@ pub fn entry(flow: &FlowRef, row: &LogRow, ids: &Ids, payloads: bool) -> Json {
 }
 
 /// What lines of one execution are asked for.
-struct Wanted {
+pub struct Wanted {
     levels: Option<&'static [&'static str]>,
     task: Option<String>,
     task_run: Option<String>,
@@ -82,7 +82,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(call: &Call) -> Result<Wanted, Problem> {
+    pub fn read(call: &Call) -> Result<Wanted, Problem> {
         Ok(Wanted {
             levels: call.query.read("minLevel", "TRACE, DEBUG, INFO, WARN or ERROR", from_level)?,
             task: call.query.text("taskId")?,
@@ -91,7 +91,7 @@ impl Wanted {
         })
     }
 
-    fn passes(&self, row: &LogRow, ids: &Ids) -> bool {
+    pub fn passes(&self, row: &LogRow, ids: &Ids) -> bool {
         self.levels.is_none_or(|levels| levels.contains(&level(row)))
             && self.task.as_ref().is_none_or(|task| row.step.task_id() == task)
             && self.task_run.as_ref().is_none_or(|id| ids.get(&row.step) == Some(id))

@@ -9,7 +9,7 @@
 //! | [`filters`] | the grammar of searches |
 //! | [`form`] | what `curl -F` sends |
 //! | [`executions`] | the calls under `/executions` |
-//! | [`flows`], [`namespaces`], [`kv`], [`secrets`], [`logs`], [`triggers`], [`concurrency`], [`configs`] | the other resources |
+//! | [`flows`], [`namespaces`], [`kv`], [`secrets`], [`logs`], [`log_follow`], [`triggers`], [`concurrency`], [`configs`] | the other resources |
 //! | [`flow_json`], [`kv_value`], [`matching`], [`paged`] | what they share |
 
 pub mod concurrency;
@@ -23,6 +23,7 @@ pub mod flows;
 pub mod form;
 pub mod kv;
 pub mod kv_value;
+pub mod log_follow;
 pub mod logs;
 pub mod matching;
 pub mod namespaces;
