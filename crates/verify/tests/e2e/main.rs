@@ -12,6 +12,7 @@ mod backup;
 mod bad_input;
 mod check;
 mod control;
+mod corpus;
 mod crash_more;
 mod crashes;
 mod damage;
