@@ -72,7 +72,11 @@ fn look(store: &dyn Store, workspace: &WorkspaceId, run: RunId, seen: u64) -> Re
     let Some((head, _, _)) = store.run(workspace, run)? else { return Ok(None) };
     let rows = store.logs(workspace, run, seen, ROWS)?;
     let ended = head.status.is_ended() && rows.len() < ROWS as usize;
-    let ids = if rows.is_empty() { Ids::new() } else { known(store, workspace, run)?.map(|(_, ids)| ids).unwrap_or_default() };
+    let ids = if rows.is_empty() {
+        Ids::new()
+    } else {
+        known(store, workspace, run)?.map(|(_, ids)| ids).unwrap_or_default()
+    };
     Ok(Some(Look { flow: head.flow, ids, rows, ended }))
 }
 
