@@ -174,7 +174,10 @@ fn a_failed_step_is_called_done_by_its_id_and_the_run_goes_on() {
     assert!(refused(world.control(run, mark("b"))).contains("did not fail"));
     let id = semel_core::run::step_id(run, 0, 0, &semel_core::run::StepKey("a".into())).hex();
     world.control(run, mark(&id)).unwrap();
-    assert_eq!((world.status(run), world.logs(run)), (Status::Completed, vec!["on".to_owned()]));
+    assert_eq!(
+        (world.status(run), world.logs(run)),
+        (Status::Completed, vec!["Task failure".to_owned(), "on".to_owned()])
+    );
     let (_, _, labels) = world.store.run(&world.workspace, run).unwrap().unwrap();
     assert!(labels.contains(&("system.restarted".to_owned(), "true".to_owned())));
 }

@@ -12,7 +12,7 @@ fn typo_in_a_field() {
     3 | taks:
       | ^^^^
       |
-      = note: expected one of: id, namespace, description, labels, inputs, variables, tasks, errors, finally, outputs, triggers, concurrency, retry, disabled, idempotency, lane, revision, tenantId, deleted
+      = note: expected one of: id, namespace, description, labels, inputs, variables, tasks, errors, finally, outputs, triggers, concurrency, retry, disabled, idempotency, lane, afterExecution, pluginDefaults, taskDefaults, sla, checks, revision, tenantId, deleted
       = help: did you mean `tasks`?
     "#);
 }
@@ -151,7 +151,7 @@ fn unknown_type() {
     5 |     type: io.kestra.plugin.scripts.python.Script
       |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = note: expected one of: flow.Sequential, flow.Parallel, flow.If, flow.Switch, flow.ForEach, flow.AllowFailure, flow.WorkingDirectory, flow.Dag, flow.LoopUntil, flow.Loop, flow.Sleep, flow.Pause, flow.Subflow, execution.Exit, log.Log, debug.Return, http.Request, execution.Labels
+      = note: expected one of: flow.Sequential, flow.Parallel, flow.If, flow.Switch, flow.ForEach, flow.AllowFailure, flow.WorkingDirectory, flow.Dag, flow.LoopUntil, flow.Loop, flow.Sleep, flow.Pause, flow.Subflow, execution.Exit, log.Log, debug.Return, http.Request, storage.Write, storage.Split, storage.FilterItems, execution.Labels
     "#);
     assert_snapshot!(shown(&tasks("  - id: a\n    type: Log\n    message: hi\n")), @r#"
     error[unknown_type]: no task type `Log`

@@ -231,7 +231,7 @@ fn sample(route: &Route, world: &World) -> Option<Sample> {
         let unknown = path.replace(&*world.token_id, "0123456789abcdef").replace("shop:echo", "shop:nothing");
         let unknown = [done, held, failed, live].into_iter().fold(unknown, |path, id| path.replace(&**id, NO_RUN));
         let unknown = unknown.replace("/api/v1/main/", "/api/v1/nowhere/");
-        unknown.replace("/shop/k", "/shop/nothing").replace("MARKED", "NOTHING")
+        unknown.replace("/kv/shop/k", "/kv/shop/nothing").replace("MARKED", "NOTHING")
     });
     Some(Sample { method: route.method.word(), path, body, status, writes, elsewhere, missing })
 }

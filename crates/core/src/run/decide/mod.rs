@@ -64,8 +64,9 @@ pub fn decide(
     machine.handle(input)?;
     machine.settle();
     let ended = |event: &Event| matches!(event, Event::StepEnded { .. });
-    if machine.state.phase == Phase::Open && machine.out.events.iter().any(ended) {
-        machine.check_slas(0);
+    if machine.state.phase == Phase::Open && machine.out.events.iter().any(ended) && machine.check_slas(0) {
+        // It comes before the steps that were started by the end it looks at.
+        machine.out.actions.rotate_right(1);
     }
     Ok(machine.out)
 }
