@@ -12,7 +12,7 @@ fn typo_in_a_field() {
     3 | taks:
       | ^^^^
       |
-      = note: expected one of: id, namespace, description, labels, inputs, variables, tasks, errors, finally, outputs, triggers, concurrency, retry, disabled, idempotency, lane, revision, tenantId, deleted
+      = note: expected one of: id, namespace, description, labels, inputs, variables, tasks, errors, finally, outputs, triggers, concurrency, retry, disabled, idempotency, lane, afterExecution, pluginDefaults, taskDefaults, sla, checks, revision, tenantId, deleted
       = help: did you mean `tasks`?
     "#);
 }
