@@ -261,7 +261,8 @@ impl Telling {
     fn end(&mut self, step: &StepKey, state: KestraState, at: Millis, output: Option<Json>) {
         let output = output.or_else(|| self.outputs.remove(step));
         self.with(step, |run| {
-            let failed_already = state != KestraState::Success && run.attempts.last().is_some_and(ended);
+            let failed_already =
+                matches!(state, KestraState::Failed | KestraState::Killed) && run.attempts.last().is_some_and(ended);
             if !run.is_group && state != KestraState::Skipped && !failed_already {
                 run.open_attempt(run.history.last().map_or(at, |(_, at)| *at));
                 run.close_attempt(state, at);
