@@ -5,7 +5,9 @@ use crate::codes::Code;
 use crate::problem::Problem;
 use semel_core::RunId;
 use semel_core::admission::{KeyError, Reason};
-use semel_engine::{AdmitError, ControlError, FieldError, FlowLookupError, PushError, SecretError, SignatureError};
+use semel_engine::{
+    AdmitError, ControlError, FieldError, FlowLookupError, PushError, ReplayError, SecretError, SignatureError,
+};
 use semel_store::{Refusal, StoreError};
 use serde_json::json;
 
@@ -115,6 +117,16 @@ impl From<ControlError> for Problem {
             ControlError::NotPossible(why) => Problem::new(Code::NotPossible, why),
             ControlError::Inputs(fields) => input_invalid(&text, &fields),
             ControlError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReplayError> for Problem {
+    fn from(error: ReplayError) -> Problem {
+        match error {
+            ReplayError::Unknown => Problem::run_unknown(),
+            ReplayError::NotPossible(why) => Problem::new(Code::IllegalArgument, why),
+            ReplayError::Admit(error) => error.into(),
         }
     }
 }

@@ -126,6 +126,8 @@ const LOG_QUERY: &[&str] = &["minLevel", "taskRunId", "taskId", "attempt"];
 const EXECUTIONS_OF_FLOW: &[&str] = &["namespace", "flowId", "page", "size", "sort"];
 const CREATE_QUERY: &[&str] = &["labels", "wait", "revision", "scheduleDate", "kind"];
 
+const REPLAY_QUERY: &[&str] = &["taskRunId", "revision"];
+
 /// The table.
 #[rustfmt::skip]
 pub static ROUTES: &[Route] = &[
@@ -279,6 +281,14 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/api/v1/{tenant}/executions/{id}/restart", Operator, Raw, NONE, "Go on from the failed task.", to!(executions::act::restart)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/pause", Operator, Raw, NONE, "Start nothing new in an execution.", to!(executions::act::pause)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/resume", Operator, Form, NONE, "Let a paused execution go on.", to!(executions::act::resume)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/replay", Operator, Raw, REPLAY_QUERY, "A new execution that does again what a terminated one did.", to!(executions::change::replay)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/replay-with-inputs", Operator, Form, REPLAY_QUERY, "The same with other inputs.", to!(executions::change::replay_with_inputs)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/force-run", Operator, Raw, NONE, "Start an execution that waits for its slot or its date.", to!(executions::change::force_run)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/unqueue", Operator, Raw, &["state"], "Take an execution out of the line.", to!(executions::change::unqueue)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/change-status", Operator, Raw, &["status"], "Call the end of an execution another one.", to!(executions::change::change_status)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/state", Operator, Raw, NONE, "Call a failed task run another one, and go on from it.", to!(executions::change::state)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/labels", Operator, Raw, NONE, "Give a terminated execution other labels.", to!(executions::change::set)),
+    route(Post,   "/api/v1/{tenant}/executions/labels/by-ids", Operator, Raw, NONE, "The same for several.", to!(executions::change::set_by_ids)),
     route(Delete, "/api/v1/{tenant}/executions/kill/by-ids", Operator, Raw, NONE, "Kill several executions.", to!(executions::act::kill_by_ids)),
     route(Delete, "/api/v1/{tenant}/executions/kill/by-query", Operator, Nothing, ANY_QUERY, "Kill what a search finds.", to!(executions::act::kill_by_query)),
     route(Post,   "/api/v1/{tenant}/executions/restart/by-ids", Operator, Raw, NONE, "Restart several executions.", to!(executions::act::restart_by_ids)),

@@ -173,6 +173,17 @@ impl AppState {
         self.to_the_end(async move { engine.resume(&workspace, run, step.as_deref(), &inputs, by).await }).await
     }
 
+    pub(crate) async fn replay(
+        &self,
+        workspace: WorkspaceId,
+        run: RunId,
+        wish: semel_engine::ReplayWish,
+        by: By,
+    ) -> Result<AdmitResult, Problem> {
+        let engine = self.engine().clone();
+        self.to_the_end(async move { engine.replay(&workspace, run, &wish, &by).await }).await
+    }
+
     pub(crate) async fn write(&self, work: Work) -> Result<Done, Problem> {
         let engine = self.engine().clone();
         self.to_the_end(async move { engine.write(work).await }).await

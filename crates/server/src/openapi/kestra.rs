@@ -27,6 +27,16 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Post, "/executions/{id}/eval" | "/executions/{id}/eval/{taskRunId}") => {
             shows(object([may("result", text()), may("error", text())]))
         }
+        (
+            Verb::Post,
+            "/executions/{id}/replay"
+            | "/executions/{id}/replay-with-inputs"
+            | "/executions/{id}/force-run"
+            | "/executions/{id}/unqueue"
+            | "/executions/{id}/change-status"
+            | "/executions/{id}/state"
+            | "/executions/{id}/labels",
+        ) => shows(named("Execution")),
         (Verb::Delete, "/executions/{id}/kill") => accepts(),
         (Verb::Delete, "/executions/{id}") => removes(),
         (Verb::Post, "/executions/{id}/pause" | "/executions/{id}/resume") => removes(),

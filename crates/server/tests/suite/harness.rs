@@ -95,7 +95,7 @@ impl Answer {
         if answer.json["_links"].is_object() {
             // The Kestra door words its refusals in its own way.
             assert_eq!(answer.headers["content-type"], "application/json");
-            assert!(answer.json["message"].as_str().is_some_and(|message| message.contains(": ")));
+            assert!(answer.json["message"].as_str().is_some_and(|message| !message.is_empty()));
             return answer;
         }
         assert_eq!(answer.headers["content-type"], "application/problem+json");

@@ -40,6 +40,26 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Post, "/executions/{id}/restart") => row(run(&world.failed, "/restart"), "", 200, true),
         (Verb::Post, "/executions/{id}/pause") => row(run(&world.live, "/pause"), "", 204, true),
         (Verb::Post, "/executions/{id}/resume") => row(run(&world.live, "/resume"), "", 204, true),
+        (Verb::Post, "/executions/{id}/replay" | "/executions/{id}/replay-with-inputs") => {
+            row(run(&world.done, rest.trim_start_matches("/executions/{id}")), "", 200, true)
+        }
+        // Nothing waits: whoever may ask is told so.
+        (Verb::Post, "/executions/{id}/force-run") => row(run(&world.done, "/force-run"), "", 422, false),
+        (Verb::Post, "/executions/{id}/unqueue") => row(run(&world.done, "/unqueue"), "", 422, false),
+        (Verb::Post, "/executions/{id}/change-status") => {
+            row(run(&world.done, "/change-status?status=WARNING"), "", 200, true)
+        }
+        (Verb::Post, "/executions/{id}/state") => {
+            row(run(&world.done, "/state"), r#"{"taskRunId":"x","state":"SUCCESS"}"#, 409, false)
+        }
+        (Verb::Post, "/executions/{id}/labels") => {
+            row(run(&world.done, "/labels"), r#"[{"key":"a","value":"b"}]"#, 200, true)
+        }
+        (Verb::Post, "/executions/labels/by-ids") => {
+            let body =
+                format!(r#"{{"executionsId":["{}"],"executionLabels":[{{"key":"a","value":"b"}}]}}"#, world.done);
+            row("/executions/labels/by-ids".into(), &body, 200, true)
+        }
         (_, path) if path.starts_with("/executions/") && path.ends_with("/by-ids") => {
             let act = path.trim_start_matches("/executions").trim_end_matches("/by-ids");
             let target = match act {

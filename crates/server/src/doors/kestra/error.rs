@@ -11,7 +11,8 @@ fn reason(code: Code) -> (StatusCode, &'static str) {
     let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
     match code {
         Code::FilterInvalid => (StatusCode::BAD_REQUEST, "Invalid query filters"),
-        Code::BulkInvalid => (StatusCode::BAD_REQUEST, "Invalid bulk"),
+        // The one refusal that has no first words there.
+        Code::BulkInvalid => (StatusCode::BAD_REQUEST, ""),
         Code::QueryInvalid => (unprocessable, "Illegal argument"),
         Code::BodyNotJson | Code::BodyNotUtf8 | Code::JsonTooDeep | Code::JsonDuplicateKey => {
             (unprocessable, "Invalid json")
@@ -37,7 +38,7 @@ pub fn response(problem: Problem, uri: &Uri) -> Response {
     let (status, words) = reason(problem.code);
     let href = uri.path_and_query().map_or("/", |target| target.as_str());
     let mut body = json!({
-        "message": format!("{words}: {}", problem.detail),
+        "message": if words.is_empty() { problem.detail.clone() } else { format!("{words}: {}", problem.detail) },
         "_links": {"self": [{"href": href, "templated": false}]},
         "_embedded": {"errors": errors(&problem)},
         "code": problem.code.word(),
@@ -91,6 +92,7 @@ mod tests {
             (Problem::new(Code::IllegalArgument, "x"), 422, "Illegal argument: x"),
             (Problem::query("page", "must be 1 or more"), 422, "Illegal argument: "),
             (Problem::new(Code::FilterInvalid, "x"), 400, "Invalid query filters: x"),
+            (Problem::new(Code::BulkInvalid, "invalid bulk kill"), 400, "invalid bulk kill"),
             (Problem::field("amount", "is missing"), 422, "Invalid entity: "),
             (Problem::new(Code::Expired, "x"), 410, "Resource has expired: x"),
             (Problem::new(Code::Internal, "x"), 500, "Internal server error: x"),

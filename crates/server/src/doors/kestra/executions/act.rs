@@ -56,7 +56,7 @@ impl Act {
     fn control(self) -> Option<Control> {
         match self {
             Act::Kill => Some(Control::Cancel),
-            Act::Restart => Some(Control::Restart),
+            Act::Restart => Some(Control::RestartMarked),
             Act::Pause => Some(Control::Pause),
             Act::Resume => Some(Control::Resume),
             Act::Delete => None,
@@ -64,7 +64,7 @@ impl Act {
     }
 }
 
-async fn head(call: &Call, id: RunId) -> Result<Option<RunRow>, Problem> {
+pub async fn head(call: &Call, id: RunId) -> Result<Option<RunRow>, Problem> {
     let workspace = call.workspace()?;
     Ok(call.app.read(move |store| store.run(&workspace, id)).await?.map(|(row, _, _)| row))
 }
@@ -94,7 +94,7 @@ async fn one(call: &Call, act: Act) -> Result<RunId, Problem> {
     Ok(id)
 }
 
-async fn shown(call: &Call, id: RunId) -> Answer {
+pub async fn shown(call: &Call, id: RunId) -> Answer {
     let whole = execution::find(&call.app, &call.workspace()?, id).await?;
     ok(execution::shown(&whole, call.sees_payloads(), call.now()))
 }
