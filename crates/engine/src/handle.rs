@@ -3,28 +3,24 @@
 use crate::admit::{admission, is_checked, prepare, sketch};
 use crate::api::*;
 use crate::away;
-use crate::conditions;
 use crate::driver::{Born, Driver, Happened};
 use crate::files::Upload;
 use crate::flows::{Flows, LoadedFlow};
-use crate::memory::{Memory, trigger_value};
 use crate::polling::Poll;
 use crate::ports::{Aside, Clock, Entropy, Performer};
-use crate::schedules::first_after;
-use crate::scope::{ExprScope, Services};
+use crate::scope::Services;
 use crate::secrets::{MasterKey, Secrets};
 use crate::shell::{Fatal, Message, Shell, Waiters};
 use crate::system::TokioAside;
 use parking_lot::Mutex;
-use semel_core::ir::{Catalog, TaskKind, TriggerKind};
+use semel_core::ir::Catalog;
 use semel_core::limits::Limits;
 use semel_core::run::{By, Status};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
-use semel_expr::{Budget, Template, Value, render};
-use semel_flow::{Compiled, Diagnostic, Severity, Span};
+use semel_expr::Value;
 use semel_store::{
-    AdmitRequest, AdmitResult, DecisionRow, Done, FlowRow, Hearing, NodeRow, NodeState, Note, Peeked, PushRule,
-    Refusal, ScheduleRow, Store, StoreError, SweepRules, Tick, TriggerState, Work,
+    AdmitRequest, AdmitResult, DecisionRow, Done, Hearing, NodeRow, NodeState, Note, Peeked, Store, StoreError,
+    SweepRules, Tick, Work,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,9 +48,9 @@ pub struct Parts {
 pub struct Engine {
     pub(crate) services: Arc<Services>,
     pub(crate) flows: Arc<Flows>,
-    catalog: &'static dyn Catalog,
+    pub(crate) catalog: &'static dyn Catalog,
     limits: Limits,
-    clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     started_at: Millis,
     pub(crate) told: Told,
     ready: Arc<AtomicBool>,
@@ -225,78 +221,6 @@ impl Engine {
 
     pub fn flow(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Arc<LoadedFlow>, FlowLookupError> {
         self.flows.head(workspace, flow)
-    }
-
-    /// The webhook trigger of the flow that has this URL key; compared in constant time.
-    pub fn find_webhook(
-        &self,
-        workspace: &WorkspaceId,
-        flow: &LoadedFlow,
-        key: &str,
-    ) -> Result<Option<Webhook>, StoreError> {
-        for trigger in flow.index.flow.triggers.iter().filter(|t| !t.disabled) {
-            let TriggerKind::Webhook { key: template, wait, return_outputs, signature, response_code, response_type } =
-                &trigger.kind
-            else {
-                continue;
-            };
-            let Some(expected) = self.revealed(workspace, flow, template) else { continue };
-            if !same(expected.trim(), key) {
-                continue;
-            }
-            let signature = signature.as_ref().map(|spec| ResolvedSignature {
-                scheme: spec.scheme,
-                secrets: spec.secrets.iter().filter_map(|s| self.revealed(workspace, flow, s)).collect(),
-                header: spec.header.clone(),
-                tolerance_ms: spec.tolerance_ms,
-            });
-            return Ok(Some(Webhook {
-                trigger_id: trigger.id.clone(),
-                wait: *wait,
-                return_outputs: *return_outputs,
-                signature,
-                response_code: *response_code,
-                response_type: *response_type,
-            }));
-        }
-        Ok(None)
-    }
-
-    /// Whether the conditions of the trigger that the occurrence came through hold. One that cannot be judged does
-    /// not hold, and the log says why.
-    pub fn is_wanted(&self, occurrence: &Occurrence) -> bool {
-        let triggers = &occurrence.flow.index.flow.triggers;
-        let trigger = triggers.iter().find(|trigger| Some(&trigger.id) == occurrence.trigger_id.as_ref());
-        let Some(trigger) = trigger.filter(|trigger| !trigger.conditions.is_empty()) else { return true };
-        let sent = occurrence.trigger.written_out(&occurrence.inputs, occurrence.caller_key.as_deref());
-        let memory = Memory {
-            trigger: trigger_value(&Value::from_json(&sent).to_stored()),
-            labels: occurrence.flow.index.flow.labels.clone(),
-            ..Memory::default()
-        };
-        let scope = ExprScope {
-            services: &self.services,
-            workspace: &occurrence.workspace,
-            flow: &occurrence.flow,
-            memory: &memory,
-            run: None,
-            now: self.store().now(),
-        };
-        conditions::hold_in(&trigger.conditions, &scope, None).unwrap_or_else(|error| {
-            tracing::warn!(flow = %occurrence.flow.flow_ref, trigger = trigger.id, error, "a condition cannot be judged");
-            false
-        })
-    }
-
-    /// A template of the author with its secrets filled in; for comparing, never for storing.
-    fn revealed(&self, workspace: &WorkspaceId, flow: &LoadedFlow, template: &str) -> Option<String> {
-        let memory = Memory::default();
-        let scope =
-            ExprScope { services: &self.services, workspace, flow, memory: &memory, run: None, now: self.clock.now() };
-        let parsed = Template::parse(template).ok()?;
-        let value = render(&parsed, &scope, &mut Budget::default()).ok()?;
-        let filled = value.fill(&|part| self.services.secrets.reveal(workspace, part)).ok()?;
-        filled.as_str().map(str::to_owned)
     }
 
     /// The one way in.
@@ -482,117 +406,6 @@ impl Engine {
         self.told.waiters.lock().values().map(Vec::len).sum()
     }
 
-    /// Compiles and checks without storing.
-    pub fn validate_flow(&self, workspace: &WorkspaceId, source: &str) -> Result<Compiled, Vec<Diagnostic>> {
-        let compiled = semel_flow::compile(source, self.catalog, &self.limits)?;
-        let own = compiled.flow.flow_ref();
-        let cycles: Vec<Diagnostic> = compiled
-            .subflow_refs
-            .iter()
-            .filter_map(|(target, span)| self.cycle_through(workspace, &own, target).map(|path| cyclic(&path, *span)))
-            .collect();
-        if cycles.is_empty() { Ok(compiled) } else { Err(cycles) }
-    }
-
-    /// The way back to `own` through sub-flows of `target`, if there is one.
-    fn cycle_through(&self, workspace: &WorkspaceId, own: &FlowRef, target: &FlowRef) -> Option<Vec<FlowRef>> {
-        if target == own {
-            return None; // the compiler judges a flow that calls itself: under a condition it may
-        }
-        let mut stack = vec![vec![target.clone()]];
-        let mut seen = std::collections::BTreeSet::from([target.clone()]);
-        while let Some(path) = stack.pop() {
-            let Some(flow) = path.last().and_then(|at| self.flows.head(workspace, at).ok()) else { continue };
-            for task in flow.index.tasks() {
-                let TaskKind::Subflow(spec) = &task.kind else { continue };
-                let next = FlowRef::new(&spec.namespace, &spec.flow_id);
-                let mut longer = path.clone();
-                longer.push(next.clone());
-                if next == *own {
-                    return Some(longer);
-                }
-                if seen.insert(next) {
-                    stack.push(longer);
-                }
-            }
-        }
-        None
-    }
-
-    pub async fn push_flow(&self, workspace: &WorkspaceId, source: &str, by: &str) -> Result<Pushed, PushError> {
-        self.push_flow_if(workspace, source, by, PushRule::Any).await
-    }
-
-    /// As [`Engine::push_flow`], but only for a flow that is new, or only for one that is known.
-    pub async fn push_flow_if(
-        &self,
-        workspace: &WorkspaceId,
-        source: &str,
-        by: &str,
-        rule: PushRule,
-    ) -> Result<Pushed, PushError> {
-        let compiled = self.validate_flow(workspace, source).map_err(PushError::Invalid)?;
-        let flow = compiled.flow;
-        let flow_ref = flow.flow_ref();
-        let now = self.store().now();
-        let schedules = schedules_of(workspace, &flow, now);
-        let ir = serde_json::to_string(&flow).map_err(|e| StoreError::Bug(e.to_string()))?;
-        let row = FlowRow {
-            workspace: workspace.clone(),
-            flow: flow_ref.clone(),
-            revision: 0,
-            source: source.to_owned(),
-            ir,
-            disabled: flow.disabled,
-            deleted: false,
-            created_at: now,
-            created_by: by.to_owned(),
-        };
-        match self.write_flow(workspace, &flow_ref, Work::PutFlow { row: Box::new(row), schedules, rule }).await? {
-            Done::Flow { revision, changed } => {
-                Ok(Pushed { workflow_id: flow_ref.to_string(), revision, changed, warnings: compiled.warnings })
-            }
-            Done::Missing => Err(PushError::Unknown),
-            Done::Refused(Refusal::Exists) => Err(PushError::Exists),
-            other => Err(StoreError::Bug(format!("a push was answered with {other:?}")).into()),
-        }
-    }
-
-    /// Deletes a flow: no new run of it starts, and those that it has go on. The revision that says so, or `None` when
-    /// there is no such flow.
-    pub async fn delete_flow(
-        &self,
-        workspace: &WorkspaceId,
-        flow: &FlowRef,
-        by: &str,
-    ) -> Result<Option<u32>, StoreError> {
-        let work = Work::DeleteFlow { workspace: workspace.clone(), flow: flow.clone(), by: by.to_owned() };
-        match self.write_flow(workspace, flow, work).await? {
-            Done::Flow { revision, .. } => Ok(Some(revision)),
-            Done::Missing => Ok(None),
-            other => Err(StoreError::Bug(format!("a deletion was answered with {other:?}"))),
-        }
-    }
-
-    /// A write after which the newest revision of the flow is another one, here and at the other nodes.
-    async fn write_flow(&self, workspace: &WorkspaceId, flow: &FlowRef, work: Work) -> Result<Done, StoreError> {
-        let (flows, owner, written) = (self.flows.clone(), workspace.clone(), flow.clone());
-        let (reply, answer) = oneshot::channel();
-        self.store().submit(
-            work,
-            Box::new(move |done| {
-                // Also when nobody waits for the answer any more.
-                flows.forget(&owner, &written);
-                let _ = reply.send(done);
-            }),
-        );
-        let done = answer.await.unwrap_or(Err(StoreError::Closed))?;
-        if let Some(cluster) = self.store().cluster() {
-            cluster.tell(Note::Pushed { workspace: workspace.clone(), flow: flow.clone() });
-        }
-        Ok(done)
-    }
-
     /// Names of the secrets that flows of the workspace can ask for.
     pub fn secret_names(&self, workspace: &WorkspaceId) -> Result<Vec<String>, StoreError> {
         self.services.secrets.names(workspace)
@@ -775,36 +588,4 @@ pub(crate) async fn write(store: &Arc<dyn Store>, work: Work) -> Result<Done, St
         }),
     );
     answer.await.unwrap_or(Err(StoreError::Closed))
-}
-
-fn same(expected: &str, given: &str) -> bool {
-    expected.len() == given.len() && expected.bytes().zip(given.bytes()).fold(0, |acc, (a, b)| acc | (a ^ b)) == 0
-}
-
-fn cyclic(path: &[FlowRef], span: Span) -> Diagnostic {
-    let names: Vec<String> = path.iter().map(FlowRef::to_string).collect();
-    Diagnostic {
-        severity: Severity::Error,
-        code: "cyclic_subflow",
-        message: format!("this sub-flow leads back to the flow itself: {}", names.join(" → ")),
-        span,
-        expected: None,
-        suggestion: Some("break the cycle, or start the flow again from outside".to_owned()),
-        related: None,
-    }
-}
-
-/// Next instants of a flow's schedules.
-fn schedules_of(workspace: &WorkspaceId, flow: &semel_core::ir::Flow, now: Millis) -> Vec<ScheduleRow> {
-    let live = flow.triggers.iter().filter(|t| !t.disabled && !flow.disabled);
-    let kept = live.filter(|trigger| !matches!(trigger.kind, TriggerKind::Webhook { .. }));
-    kept.map(|trigger| ScheduleRow {
-        workspace: workspace.clone(),
-        flow: flow.flow_ref(),
-        trigger: trigger.id.clone(),
-        next_due: first_after(&trigger.kind, now),
-        last_fired: None,
-        state: TriggerState::default(),
-    })
-    .collect()
 }

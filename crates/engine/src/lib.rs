@@ -26,6 +26,7 @@ mod memory;
 mod pauses;
 mod polling;
 pub mod ports;
+mod pushes;
 mod replay;
 mod rounds;
 mod schedules;
@@ -40,6 +41,7 @@ pub mod taskruns;
 #[cfg(test)]
 mod tests;
 mod triggers;
+mod webhooks;
 
 pub use api::*;
 pub use checks::FailedCheck;
