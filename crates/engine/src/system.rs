@@ -69,3 +69,9 @@ mod tests {
         runtime.block_on(async { (&mut waited).await.unwrap() });
     }
 }
+
+/// An instant for tests that need one and do not care which.
+#[cfg(test)]
+pub fn any_instant() -> std::time::Instant {
+    std::time::Instant::now()
+}

@@ -7,7 +7,7 @@ use semel_core::run::{Event, KestraState, StepKey, StepOutcome, TimerWhy, step_i
 use semel_core::{Hash16, Millis, RunId};
 use semel_expr::Value;
 use serde_json::Value as Json;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// States with their instants, oldest first.
 pub type History = Vec<(KestraState, Millis)>;
@@ -68,9 +68,9 @@ pub struct Telling {
     logical: RunId,
     told: Told,
     /// Where the newest task run of a step is.
-    at: HashMap<StepKey, usize>,
+    at: BTreeMap<StepKey, usize>,
     loops: BTreeMap<StepKey, Vec<Value>>,
-    outputs: HashMap<StepKey, Json>,
+    outputs: BTreeMap<StepKey, Json>,
 }
 
 impl Telling {
@@ -78,9 +78,9 @@ impl Telling {
         Telling {
             logical: run,
             told: Told { attempts: 1, ..Told::default() },
-            at: HashMap::new(),
+            at: BTreeMap::new(),
             loops: BTreeMap::new(),
-            outputs: HashMap::new(),
+            outputs: BTreeMap::new(),
         }
     }
 

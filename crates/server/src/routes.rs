@@ -299,22 +299,6 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/api/v1/{tenant}/executions/resume/by-query", Operator, Raw, ANY_QUERY, "Resume what a search finds.", to!(executions::act::resume_by_query)),
     route(Delete, "/api/v1/{tenant}/executions/by-ids", Operator, Raw, NONE, "Forget several terminated executions.", to!(executions::act::delete_by_ids)),
     route(Delete, "/api/v1/{tenant}/executions/by-query", Operator, Nothing, ANY_QUERY, "Forget the terminated ones of what a search finds.", to!(executions::act::delete_by_query)),
-    route(Put,    "/api/v1/{tenant}/triggers",                                      Operator, Json,    NONE, "Switch a trigger on or off, or begin a backfill.", to!(kestra::triggers::put)),
-    route(Put,    "/api/v1/{tenant}/triggers/backfill/pause",                       Operator, Json,    NONE, "Pause a backfill.", to!(kestra::triggers::pause)),
-    route(Post,   "/api/v1/{tenant}/triggers/backfill/pause/by-triggers",           Operator, Json,    NONE, "Pause the backfills of several triggers.", to!(kestra::triggers::pause_by_triggers)),
-    route(Post,   "/api/v1/{tenant}/triggers/backfill/pause/by-query",              Operator, Raw,     ANY_QUERY, "Pause the backfills of what a search finds.", to!(kestra::triggers::pause_by_query)),
-    route(Put,    "/api/v1/{tenant}/triggers/backfill/unpause",                     Operator, Json,    NONE, "Let a backfill go on.", to!(kestra::triggers::unpause)),
-    route(Post,   "/api/v1/{tenant}/triggers/backfill/unpause/by-triggers",         Operator, Json,    NONE, "Let the backfills of several triggers go on.", to!(kestra::triggers::unpause_by_triggers)),
-    route(Post,   "/api/v1/{tenant}/triggers/backfill/unpause/by-query",            Operator, Raw,     ANY_QUERY, "Let the backfills of what a search finds go on.", to!(kestra::triggers::unpause_by_query)),
-    route(Post,   "/api/v1/{tenant}/triggers/backfill/delete",                      Operator, Json,    NONE, "End a backfill.", to!(kestra::triggers::end)),
-    route(Post,   "/api/v1/{tenant}/triggers/backfill/delete/by-triggers",          Operator, Json,    NONE, "End the backfills of several triggers.", to!(kestra::triggers::end_by_triggers)),
-    route(Post,   "/api/v1/{tenant}/triggers/backfill/delete/by-query",             Operator, Raw,     ANY_QUERY, "End the backfills of what a search finds.", to!(kestra::triggers::end_by_query)),
-    route(Post,   "/api/v1/{tenant}/triggers/set-disabled/by-triggers",             Operator, Json,    NONE, "Switch several triggers on or off.", to!(kestra::triggers::set_disabled_by_triggers)),
-    route(Post,   "/api/v1/{tenant}/triggers/set-disabled/by-query",                Operator, Raw,     ANY_QUERY, "Switch what a search finds on or off.", to!(kestra::triggers::set_disabled_by_query)),
-    route(Post,   "/api/v1/{tenant}/triggers/unlock/by-triggers",                   Operator, Json,    NONE, "Let several triggers go on without the run they wait for.", to!(kestra::triggers::unlock_by_triggers)),
-    route(Post,   "/api/v1/{tenant}/triggers/unlock/by-query",                      Operator, Raw,     ANY_QUERY, "Let what a search finds go on.", to!(kestra::triggers::unlock_by_query)),
-    route(Post,   "/api/v1/{tenant}/triggers/{namespace}/{flow}/{trigger}/unlock",  Operator, Raw,     NONE, "Let a trigger go on without the run it waits for.", to!(kestra::triggers::unlock)),
-    route(Post,   "/api/v1/{tenant}/triggers/{namespace}/{flow}/{trigger}/restart", Operator, Raw,     NONE, "The same, also where it waits for none.", to!(kestra::triggers::restart)),
 ];
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a journal holds, what the machine is told, and what it asks for.
 
+pub use super::action::Action;
 use super::conclusion::Conclusion;
 use super::step::StepKey;
 use crate::ids::{FlowRef, Hash16, RunId};
@@ -691,25 +692,4 @@ pub enum Performed {
     Lost {
         failure: Failure,
     },
-}
-
-/// What the engine is to do. Nothing in `core` performs one.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Evaluate a step's expressions now. A repeat is harmless: nothing was recorded yet.
-    Evaluate(StepKey),
-    /// Evaluate the flow's outputs. A repeat is harmless.
-    EvaluateOutputs,
-    /// Send, after the intent is durable. Never repeated on its own: each send has its own intent.
-    Perform { step: StepKey, send: u32 },
-    /// Carry the step's op (kv, child admission) with this commit. Its result is journaled there.
-    Op(StepKey),
-    /// Ask a child to stop. A repeat finds it stopping.
-    CancelChild { run: RunId, by: By },
-    /// The quiet period ended, or the date has come: take a lane slot or wait in line, with this commit.
-    EnterLane,
-    /// Take a lane slot even if there is none, with this commit.
-    ForceLane,
-    /// Evaluate an assertion of the flow. A repeat is harmless.
-    CheckSla(u32),
 }

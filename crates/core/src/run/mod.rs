@@ -38,6 +38,7 @@
 //! numbers (`each[3]/charge`); its id is a digest of logical run, take and key, the same on every
 //! attempt, restart and node.
 
+mod action;
 mod codec;
 mod conclusion;
 mod decide;

@@ -212,7 +212,7 @@ async fn calls_that_anybody_could_answer_are_refused_at_push() {
     let error = &answer.json["errors"][0];
     assert_eq!(
         (&error["code"], &error["line"], &error["column"]),
-        (&json!("not_built"), &json!(4), &json!(116)),
+        (&json!("not_built"), &json!(4), &json!(107)),
         "{error}"
     );
 }

@@ -60,7 +60,7 @@ async fn a_download_is_a_file() {
     let tasks = format!(
         "tasks:\n  - {{id: get, type: http.Download, uri: '{}'}}\noutputs:\n  \
          - {{id: same, type: BOOL, value: \"{{{{ outputs.get.length == fileSize(outputs.get.uri) }}}}\"}}\n",
-        bank.url("/ok/data.json")
+        bank.url("/bytes/1000/data.json")
     );
     server.push(&flow("a", &tasks)).await;
     let run = server.trigger_wait("a", None, json!({})).await;

@@ -107,6 +107,8 @@ scenarios! {
         let flow = |behavior| with_sla(vec![inline("a"), inline("b")], asserts(), behavior);
         let world = World::new(flow(SlaBehavior::Fail)).evals("sla", &[Good, Fail]).start().finished();
         assert_eq!((world.status(), labelled(&world)), (Status::Failed, 1));
+        let world = World::new(flow(SlaBehavior::Fail)).evals("sla", &[Good, Good]).start().finished();
+        assert_eq!(world.status(), Status::Completed, "it held to the end");
         let world = World::new(flow(SlaBehavior::Fail)).evals("sla", &[Fail]).start().finished();
         world.assert_ends(&["a:success", "b:cancelled"]);
         let world = World::new(flow(SlaBehavior::Cancel)).evals("sla", &[Good, Fail]).start().finished();

@@ -546,7 +546,7 @@ impl Walk<'_> {
                 EndStatus::Completed => outcome == StepOutcome::Success,
                 _ if self.cancelling => outcome == StepOutcome::Cancelled,
                 _ if sub.transmit => outcome == StepOutcome::Failed,
-                _ => outcome == StepOutcome::Warning,
+                _ => outcome == StepOutcome::Success,
             };
             if !right {
                 self.broken("R10", format!("the sub-run of {step} ended {status:?}, the step {outcome:?}"));
