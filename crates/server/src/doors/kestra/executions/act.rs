@@ -46,6 +46,7 @@ impl Act {
             Act::Restart if state != KestraState::Failed && state != KestraState::Killed => {
                 Some("only a failed or killed execution is restarted")
             }
+            Act::Restart | Act::Delete if row.open_doubts > 0 => Some("an effect is in doubt; give a verdict first"),
             Act::Pause if state != KestraState::Running => Some("the execution is not running"),
             Act::Resume if state != KestraState::Paused => Some("the execution is not paused"),
             Act::Delete if !state.is_terminal() => Some("the execution is not terminated"),
@@ -192,8 +193,15 @@ async fn by_query(call: Call, act: Act) -> Answer {
                 offset += 1;
                 continue;
             }
-            perform(&call, act, row.id).await?;
-            count += 1;
+            match perform(&call, act, row.id).await {
+                Ok(_) => count += 1,
+                // It has changed since it was found.
+                Err(problem) if problem.code == Code::NotPossible => {
+                    offset += 1;
+                    continue;
+                }
+                Err(problem) => return Err(problem),
+            }
             // What was deleted is no longer on the pages; what was changed may be.
             offset += u64::from(act != Act::Delete);
         }
