@@ -52,6 +52,12 @@ impl Aside for TokioAside {
     }
 }
 
+/// An instant for tests that need one and do not care which.
+#[cfg(test)]
+pub fn any_instant() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,10 +74,4 @@ mod tests {
         }));
         runtime.block_on(async { (&mut waited).await.unwrap() });
     }
-}
-
-/// An instant for tests that need one and do not care which.
-#[cfg(test)]
-pub fn any_instant() -> std::time::Instant {
-    std::time::Instant::now()
 }
