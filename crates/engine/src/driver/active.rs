@@ -324,9 +324,11 @@ impl Active {
         }
     }
 
-    /// The fuse is full, or something must be durable before anything else happens.
+    /// The fuse is full, or something must be durable before anything else happens. An end gives up the run's slot and
+    /// settles its claim, so it is written down before the run is asked to go on: within one commit nobody would see it.
     pub fn must_commit(&self) -> bool {
-        self.pending.events.len() >= FUSE_EVENTS_MAX || self.pending.bytes >= FUSE_BYTES_MAX || self.pending.reopened
+        let full = self.pending.events.len() >= FUSE_EVENTS_MAX || self.pending.bytes >= FUSE_BYTES_MAX;
+        full || self.pending.reopened || (self.state.is_ended() && !self.pending.events.is_empty())
     }
 
     /// Inputs that came from outside and whose events were not written, in their order.

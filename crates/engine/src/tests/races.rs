@@ -277,6 +277,21 @@ fn an_extended_quiet_period_does_not_end_early() {
 }
 
 #[test]
+fn an_end_is_written_down_before_the_run_goes_on() {
+    let mut world = World::new();
+    world.push("{id: f, namespace: n, lane: {busy: {coalesce: {quiet: PT5S, max: PT1M}}}, tasks: [{id: nap, type: flow.Sleep, duration: PT1M}]}");
+    let run = start(&mut world, "f");
+    // The run is brought into memory, and then another event of its period changes it.
+    assert!(world.control(run, Control::Pause).is_err());
+    start(&mut world, "f");
+    let replay = world.interrupt(run, Control::Replay { from: None });
+    let cancel = world.interrupt(run, Control::Cancel);
+    world.run_down();
+    assert_eq!((world.answers.remove(&cancel), world.answers.remove(&replay)), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!((world.status(run), world.row(run).generation), (Status::Completed, 2), "the end was seen");
+}
+
+#[test]
 fn an_erased_run_is_not_run_again_without_its_values() {
     let mut world = World::new();
     world.push("{id: f, namespace: n, inputs: [{id: amount, type: INT}], tasks: [{id: post, type: http.Request, method: PUT, uri: 'http://x/pay/{{ inputs.amount }}'}]}");
