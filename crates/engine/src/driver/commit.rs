@@ -42,7 +42,8 @@ impl Active {
         timers_cleared.append(&mut self.stale_timers);
         let ops = self.take_ops(&pending);
         self.events_since_snapshot += pending.events.len();
-        let working = !ops.is_empty() || !self.queue.is_empty();
+        // What is asked of a run after its end is most often refused, and a refusal writes nothing.
+        let working = !ops.is_empty() || (!self.queue.is_empty() && !self.state.is_ended());
         let snapshot = self.snapshot(working);
         let (outputs, failure) = ending(&pending.events, self.memory.failed_step.as_ref());
         let commit = RunCommit {

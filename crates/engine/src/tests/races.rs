@@ -292,6 +292,27 @@ fn an_end_is_written_down_before_the_run_goes_on() {
 }
 
 #[test]
+fn a_run_whose_end_meets_a_wish_that_comes_to_nothing_is_at_rest() {
+    let mut world = World::new();
+    let nap = |id: &str| format!("{{id: {id}, type: flow.Sleep, duration: PT1M}}");
+    world.push(&format!(
+        "{{id: f, namespace: n, tasks: [{{id: both, type: flow.Parallel, tasks: [{}, {}]}}]}}",
+        nap("a"),
+        nap("b")
+    ));
+    let run = start(&mut world, "f");
+    world.pass(60_000);
+    // The end of the second and a wish come while that of the first is being written.
+    let pause = world.interrupt(run, Control::Pause);
+    world.timer(run, 2);
+    world.timer(run, 1);
+    world.reverse();
+    world.drain();
+    assert!(matches!(world.answers.remove(&pause), Some(Err(ControlError::NotPossible(_)))));
+    assert_eq!((world.status(run), world.row(run).active), (Status::Completed, false));
+}
+
+#[test]
 fn an_erased_run_is_not_run_again_without_its_values() {
     let mut world = World::new();
     world.push("{id: f, namespace: n, inputs: [{id: amount, type: INT}], tasks: [{id: post, type: http.Request, method: PUT, uri: 'http://x/pay/{{ inputs.amount }}'}]}");
