@@ -147,9 +147,12 @@ fn children(facts: &mut Facts<'_>) {
         };
         if let Some(at) = asked(stored).filter(|_| stored.row.generation == 1 && stored.row.status == Status::Cancelled)
         {
+            // The row tells when the last doubt was settled, the journal when the sub-run ended.
+            let ended =
+                |s: &super::Stored| s.entries.iter().find(|e| matches!(e.event, Event::Ended { .. })).map(|e| e.at.0);
             for child in facts.runs.values() {
                 let own = child.row.parent.as_ref().is_some_and(|p| p.run == *run && p.waits);
-                let late = child.row.ended_at.is_some_and(|end| end.0 > at + 120_000) && child.row.created_at.0 < at;
+                let late = ended(child).is_some_and(|end| end > at + 120_000) && child.row.created_at.0 < at;
                 if own && late && child.row.generation == 1 && asked(child).is_none() {
                     let text =
                         format!("run {run} was cancelled, and its sub-run {} was never asked to stop", child.row.id);
