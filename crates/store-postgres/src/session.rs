@@ -110,7 +110,10 @@ impl Drop for Sockets {
     fn drop(&mut self) {
         self.stop.take();
         let Some(thread) = self.thread.take() else { return };
-        // The last owner may go away inside a reply, but never on the thread of the sockets itself.
+        // The last owner may go away inside a reply, or while a note is taken in: then the thread ends by itself.
+        if thread.thread().id() == std::thread::current().id() {
+            return;
+        }
         if thread.join().is_err() {
             tracing::error!("the thread of the store's connections panicked");
         }
@@ -242,5 +245,23 @@ struct Unpark(Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_last_owner_may_go_away_on_the_thread_of_the_sockets() {
+        let sockets = Arc::new(Sockets::start().unwrap());
+        let (runtime, (told, heard)) = (sockets.runtime.clone(), std::sync::mpsc::channel());
+        runtime.spawn(async move {
+            let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(sockets)));
+            // The test waits for it.
+            let _ = told.send(dropped.is_ok());
+        });
+        assert_eq!(heard.recv_timeout(std::time::Duration::from_secs(60)), Ok(true));
     }
 }
