@@ -175,12 +175,12 @@ impl Client {
             Keys::Same(key) => key.clone(),
             Keys::Hot(prefix) => format!("{prefix}-{}", self.sent),
         };
-        let body = format!(r#"{{"data":{{"order":"{key}","amount":4200,"currency":"EUR"}}}}"#);
+        let order = format!(r#"{{"order":"{key}","amount":4200,"currency":"EUR"}}"#);
         let token = self.shape.token.as_ref().map_or(String::new(), |t| format!("Authorization: Bearer {t}\r\n"));
         let wait = if self.shape.wait { "Prefer: wait=60\r\n" } else { "" };
-        let path = match self.shape.to {
-            To::Trigger(flow) => format!("/v1/workflows/{flow}/trigger"),
-            To::KestraWebhook(flow) => format!("/api/v1/main/executions/webhook/bench/{flow}/bench"),
+        let (path, body) = match self.shape.to {
+            To::Trigger(flow) => (format!("/v1/workflows/{flow}/trigger"), format!(r#"{{"data":{order}}}"#)),
+            To::KestraWebhook(flow) => (format!("/api/v1/main/executions/webhook/bench/{flow}/bench"), order),
         };
         self.request.clear();
         let head = format!(

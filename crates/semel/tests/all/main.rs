@@ -1,5 +1,6 @@
 //! The built binary, from outside. One test binary per crate: linking is what takes the time.
 
+mod bench;
 mod client;
 mod demo;
 mod doubt;
