@@ -24,6 +24,7 @@ macro_rules! task_types {
 task_types! {
     log_log,
     log_fetch,
+    debug_echo,
     debug_return,
     execution_fail,
     execution_assert,

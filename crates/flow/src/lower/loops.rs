@@ -26,6 +26,10 @@ const FREQUENCY: Names =
     Names { what: "`checkFrequency`", allowed: &[&["interval", "maxIterations", "maxDuration"]], not_built: &[] };
 /// Between two rounds, where the author does not say.
 const INTERVAL_MS: i64 = 60_000;
+/// The same, and the bounds, of a loop that has its old name.
+const OLD_INTERVAL_MS: i64 = 1_000;
+const OLD_ITERATIONS_MAX: u32 = 100;
+const OLD_DURATION_MS_MAX: i64 = 3_600_000;
 
 impl<'a> Context<'a> {
     pub fn loop_until(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {
@@ -37,14 +41,23 @@ impl<'a> Context<'a> {
             Some(node) if is_template(node) => self.tree(node),
             Some(node) => Json::Bool(self.bool(node, "failOnMaxReached").unwrap_or(false)),
         };
-        let (mut interval, mut max_iterations, mut max_duration) = (duration::print_ms(INTERVAL_MS), None, None);
+        let is_old = fields.get("type").and_then(Node::scalar).is_some_and(|scalar| scalar.text.ends_with(".WaitFor"));
+        let (mut interval, mut max_iterations, mut max_duration) = match is_old {
+            false => (duration::print_ms(INTERVAL_MS), None, None),
+            true => (
+                duration::print_ms(OLD_INTERVAL_MS),
+                Some(Json::from(OLD_ITERATIONS_MAX)),
+                Some(duration::print_ms(OLD_DURATION_MS_MAX)),
+            ),
+        };
         if let Some(checks) = fields.get("checkFrequency").and_then(|node| self.fields(node, FREQUENCY)) {
             interval = checks.get("interval").and_then(|node| self.wait(node, "interval")).unwrap_or(interval);
-            max_duration = checks.get("maxDuration").and_then(|node| self.wait(node, "maxDuration"));
-            max_iterations = checks.get("maxIterations").and_then(|node| match is_template(node) {
+            max_duration = checks.get("maxDuration").and_then(|node| self.wait(node, "maxDuration")).or(max_duration);
+            let most = checks.get("maxIterations").and_then(|node| match is_template(node) {
                 true => Some(self.tree(node)),
                 false => self.count(node, "maxIterations", 1, u32::MAX).map(Json::from),
             });
+            max_iterations = most.or(max_iterations);
         }
         let (condition, group) = (condition?, group?);
         Some(TaskKind::LoopUntil(UntilSpec { condition, interval, max_iterations, max_duration, fail_on_max, group }))

@@ -36,7 +36,7 @@ use crate::templates;
 use crate::yaml::{Node, Value};
 use indexmap::IndexMap;
 use semel_core::FlowRef;
-use semel_core::ir::Catalog;
+use semel_core::ir::{Catalog, Retry};
 use semel_core::limits::Limits;
 use semel_expr::References;
 use std::collections::HashSet;
@@ -99,6 +99,8 @@ pub(crate) struct Context<'a> {
     pub moment: Moment,
     /// Whether what is being read runs only sometimes.
     pub conditional: bool,
+    /// `retry` of the group around, for tasks without one of their own.
+    pub retry: Option<Retry>,
     /// The flow's own namespace and id, as far as they could be read.
     pub own: FlowRef,
 }
@@ -120,6 +122,7 @@ impl<'a> Context<'a> {
             misspelt: HashSet::new(),
             moment: Moment::Whole,
             conditional: false,
+            retry: None,
             own: FlowRef::new("", ""),
         }
     }

@@ -24,8 +24,9 @@ impl<'a> Context<'a> {
         let mut seen = HashSet::new();
         for (sla, item) in slas.iter().zip(items) {
             if !seen.insert(sla.id.clone()) {
-                let message = format!("two SLAs have the id `{}`", sla.id);
-                self.report(Finding::error(codes::DUPLICATE_ID, item.at.clone(), message));
+                // Nothing refers to them by their ids but people.
+                let message = format!("two SLAs have the id `{}`; their messages cannot be told apart", sla.id);
+                self.report(Finding::warning(codes::DUPLICATE_ID, item.at.clone(), message));
             }
         }
         slas

@@ -10,7 +10,7 @@ use crate::codes;
 use crate::diagnostic::Finding;
 use crate::suggest;
 use crate::yaml::{Entry, Node};
-use semel_core::ir::{EffectSpec, LeafMode, Task, TaskKind, TaskSpec};
+use semel_core::ir::{EffectSpec, LeafMode, Retry, Task, TaskKind, TaskSpec};
 
 /// Properties of every task.
 pub(crate) const COMMON: &[&str] = &[
@@ -133,7 +133,9 @@ impl<'a> Context<'a> {
         }
         let effect = self.effect(&fields);
         let config = self.leaf_config(&fields, spec);
-        self.common(id, &fields, spec.name, effect, TaskKind::Leaf { mode: spec.mode, config })
+        let retry = self.own_retry(&fields);
+        let task = self.common(id, &fields, spec.name, effect, TaskKind::Leaf { mode: spec.mode, config });
+        task.map(|task| Task { retry, ..task })
     }
 
     fn structural_task(&mut self, id: Option<String>, node: &'a Node, shape: Shape) -> Option<Task> {
@@ -143,14 +145,27 @@ impl<'a> Context<'a> {
             let message = format!("{} has no effect of its own, so `{name}` changes nothing here", shape.name());
             self.report(Finding::warning(codes::NO_EFFECT, fields.key_at(name), message));
         }
-        let useless = [("timeout", shape.has_timeout()), ("retry", shape.has_retry())];
-        for (name, _) in useless.into_iter().filter(|(name, built)| !built && fields.get(name).is_some()) {
-            let message = format!("`{name}` of {} is not built", shape.name());
-            let finding = Finding::error(codes::NOT_BUILT, fields.key_at(name), message);
-            self.report(finding.suggest(format!("put `{name}` on the tasks that do the work")));
+        if let (Some(_), false) = (fields.get("timeout"), shape.has_timeout()) {
+            let message = format!("`timeout` of {} is not built", shape.name());
+            let finding = Finding::error(codes::NOT_BUILT, fields.key_at("timeout"), message);
+            self.report(finding.suggest("put `timeout` on the tasks that do the work"));
         }
+        let retry = self.own_retry(&fields);
+        // A group does nothing that could be tried again: what it says is for the tasks in it.
+        let (own, within) = if shape.has_retry() { (retry, self.retry.clone()) } else { (None, retry) };
+        let around = std::mem::replace(&mut self.retry, within);
         let kind = self.structural(&fields, shape);
-        self.common(id, &fields, shape.name(), EffectSpec::default(), kind?)
+        self.retry = around;
+        let task = self.common(id, &fields, shape.name(), EffectSpec::default(), kind?);
+        task.map(|task| Task { retry: own, ..task })
+    }
+
+    /// The task's own `retry`, or that of a group around it.
+    fn own_retry(&mut self, fields: &Fields<'a>) -> Option<Retry> {
+        match fields.get("retry") {
+            Some(node) => self.retry(node, Level::Task),
+            None => self.retry.clone(),
+        }
     }
 
     fn common(
@@ -171,7 +186,7 @@ impl<'a> Context<'a> {
             type_name: type_name.to_owned(),
             kind,
             run_if: fields.get("runIf").and_then(|node| self.template(node, "runIf")),
-            retry: fields.get("retry").and_then(|node| self.retry(node, Level::Task)),
+            retry: None,
             timeout_ms: fields.get("timeout").and_then(|node| self.positive_duration(node, "timeout")),
             disabled: self.flag(fields, "disabled", false),
             allow_failure: self.flag(fields, "allowFailure", false),

@@ -1,6 +1,7 @@
 //! One file per task type. Each has `SPEC`, what the compiler needs to know, and `WORK`, what a
 //! run does with it.
 
+pub mod debug_echo;
 pub mod debug_return;
 pub mod execution_assert;
 pub mod execution_fail;
