@@ -3,7 +3,7 @@
 use crate::flows::LoadedFlow;
 use semel_core::admission::{KeyError, PresetName};
 use semel_core::ir::{KeyScope, ResponseType, SignatureScheme};
-use semel_core::run::{Conclusion, EndStatus, Status, StepOutcome, VerdictKind};
+use semel_core::run::{Conclusion, EndStatus, Seen, Status, StepKey, StepOutcome, VerdictKind};
 use semel_core::{Door, Millis, RunId, WorkspaceId};
 use semel_store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -199,12 +199,27 @@ pub enum Control {
         step: String,
         outcome: StepOutcome,
     },
+    /// Someone outside says what became of an attempt of theirs.
+    Errand {
+        step: StepKey,
+        attempt: u32,
+        end: ErrandAnswer,
+        seen: Seen,
+    },
     /// `step` is a step id, a step path, or absent when one doubt is open.
     Verdict {
         step: Option<String>,
         verdict: VerdictKind,
         result: Option<Json>,
     },
+}
+
+/// What became of an errand, in whoever's words.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum ErrandAnswer {
+    Done { output: Json },
+    Failed { message: String, output: Option<Json>, for_good: bool },
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

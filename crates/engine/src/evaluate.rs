@@ -234,6 +234,7 @@ impl Evaluator<'_> {
                 Ok(Evaluated::Op)
             }
             LeafMode::Effect => self.effect(key, task, &config),
+            LeafMode::Errand => Err(Failure::new("not_built", "this build hands no tasks to workers")),
         }
     }
 

@@ -4,6 +4,7 @@ use crate::admit::{admission, is_checked, prepare, sketch};
 use crate::api::*;
 use crate::away;
 use crate::driver::{Born, Driver, Happened};
+use crate::errands::Bells;
 use crate::files::Upload;
 use crate::flows::{Flows, LoadedFlow};
 use crate::polling::Poll;
@@ -62,6 +63,7 @@ pub struct Engine {
     performer: Arc<dyn Performer>,
     /// Polls whose turn has come.
     polls: Mutex<Vec<Poll>>,
+    pub(crate) bells: Arc<Bells>,
 }
 
 /// Who hears of a durable admission. Cloned into the store's answer, so that it is told whether or
@@ -145,6 +147,7 @@ impl Engine {
         let (sender, inbox) = std::sync::mpsc::channel();
         let (changes, _) = broadcast::channel(4_096);
         let waiters: Waiters = Arc::default();
+        let bells: Arc<Bells> = Arc::default();
         let ready = Arc::new(AtomicBool::new(false));
         let fatal = Fatal::default();
         let performer = parts.performer.clone();
@@ -157,6 +160,7 @@ impl Engine {
             sender: sender.clone(),
             changes: changes.clone(),
             waiters: waiters.clone(),
+            bells: bells.clone(),
             ready: ready.clone(),
             tickets: BTreeMap::new(),
             next_ticket: 0,
@@ -186,6 +190,7 @@ impl Engine {
             fatal,
             performer,
             polls: Mutex::default(),
+            bells,
         });
         (engine, shell)
     }
@@ -526,6 +531,10 @@ impl Engine {
 
 impl Told {
     /// Tells the driver what a durable admission means for it.
+    pub(crate) fn wake(&self, workspace: WorkspaceId, run: RunId) {
+        self.tell(Message::Happened(Happened::Wake { workspace, run }));
+    }
+
     pub(crate) fn follow_up(&self, workspace: &WorkspaceId, begin: Option<AdmitRequest>, result: &AdmitResult) {
         for run in &result.fenced {
             self.tell(Message::Fenced(*run));

@@ -13,6 +13,7 @@ mod cipher;
 pub mod conditions;
 pub mod driver;
 mod elsewhere;
+mod errands;
 mod evaluate;
 pub mod files;
 pub mod flows;
@@ -45,6 +46,7 @@ mod webhooks;
 
 pub use api::*;
 pub use checks::FailedCheck;
+pub use errands::{Errand, ErrandError};
 pub use handle::{Engine, Parts};
 pub use inspect::CheckedInput;
 pub use pauses::OpenPause;

@@ -183,6 +183,9 @@ impl Memory {
                 };
                 self.effects.insert(step.clone(), row);
             }
+            Event::ErrandSet { step, request: Some(request), .. } => {
+                self.requests.insert(step.clone(), request.json().clone());
+            }
             Event::AttemptFailed { step, doubt, .. } => {
                 self.mark(step, if *doubt { EffectState::InDoubt } else { EffectState::FailedClean }, at);
             }
@@ -218,6 +221,8 @@ impl Memory {
             | Event::TimerCleared { .. }
             | Event::TimerFired { .. }
             | Event::SendLost { .. }
+            | Event::ErrandSet { request: None, .. }
+            | Event::ErrandAnswered { .. }
             | Event::OpRequested { .. }
             | Event::ChildRequested { .. }
             | Event::ChildEnded { .. }

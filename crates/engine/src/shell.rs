@@ -6,6 +6,7 @@
 use crate::api::{Control, ControlError, RunChange};
 use crate::driver::{Driver, Happened, Out, Ticket};
 use crate::elsewhere;
+use crate::errands::Bells;
 use crate::ports::{Aside, Performer};
 use crate::sending;
 use parking_lot::Mutex;
@@ -67,6 +68,7 @@ pub struct Shell {
     pub sender: Sender<Message>,
     pub changes: broadcast::Sender<RunChange>,
     pub waiters: Waiters,
+    pub bells: Arc<Bells>,
     pub ready: Arc<AtomicBool>,
     pub tickets: BTreeMap<Ticket, Asking>,
     pub next_ticket: Ticket,
@@ -256,6 +258,7 @@ impl Shell {
                 queue.push_back(Happened::Fenced(run));
             }
             Out::TimerAt(due) => self.next_timer = self.next_timer.min(due),
+            Out::Errands { workspace, queue } => self.bells.ring(&workspace, &queue),
         }
     }
 

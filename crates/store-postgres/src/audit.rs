@@ -5,7 +5,7 @@ use crate::codec::{Columns, Statement, Val, escaped};
 use crate::dump::ask;
 use crate::reads::{read_whole, whole_columns};
 use crate::session::Session;
-use crate::tables::{admin, claims, decisions, history, runs};
+use crate::tables::{admin, claims, decisions, errands, history, runs};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::check::{Audit, Row as Seeable, Seen, Span, Table, damaged_row};
@@ -61,6 +61,7 @@ impl Snapshot<'_> {
             Table::Snapshots => "run",
             Table::Journal | Table::Inbox | Table::Decisions => "run, seq",
             Table::Timers => "run, timer",
+            Table::Errands => "run, id",
             Table::Effects => "run, step_id",
         };
         let sql = format!(
@@ -142,6 +143,10 @@ impl Audit for Snapshot<'_> {
             Table::Timers => {
                 let names = history::TIMERS.names("");
                 self.scan(workspace, table, &names, span, |row| history::read_timer(row).map(Seeable::Timer), see)
+            }
+            Table::Errands => {
+                let read = |row: &Row| errands::read(row).map(|(_, row)| Seeable::Errand(Box::new(row)));
+                self.scan(workspace, table, &errands::ERRANDS.names(""), span, read, see)
             }
             Table::Effects => {
                 let names = history::EFFECTS.names("");

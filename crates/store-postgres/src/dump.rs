@@ -4,7 +4,7 @@ use crate::classify::Error;
 use crate::codec::{Columns, Statement, Table};
 use crate::reads::{WHOLE, read_whole, whole_columns};
 use crate::session::{Call, Session};
-use crate::tables::{admin, claims, decisions, files, history, runs::Labels};
+use crate::tables::{admin, claims, decisions, errands, files, history, runs::Labels};
 use semel_core::WorkspaceId;
 use semel_store::memory::Tables;
 use serde_json::Value as Json;
@@ -61,6 +61,9 @@ fn history(session: &Session, tables: &mut Tables) -> Result<(), Error> {
     tables.effects.extend(effects.into_iter().map(|(ws, row)| ((ws, row.run, row.step_id), row)));
     let logs = all(session, &history::LOGS, with_ws(history::read_log))?;
     tables.logs.extend(logs.into_iter().map(|(ws, row)| ((ws, row.run, row.seq), row)));
+    tables
+        .errands
+        .extend(all(session, &errands::ERRANDS, errands::read)?.into_iter().map(|(ws, row)| ((ws, row.id), row)));
     let files = all(session, &files::FILES, with_ws(files::read_file))?;
     tables.files.extend(files.into_iter().map(|(ws, row)| ((ws, row.run, row.path.clone()), row)));
     tables.chunks.extend(all(session, &files::CHUNKS, files::read_chunk)?);

@@ -7,7 +7,7 @@
 use crate::classify::Error;
 use crate::codec::{Columns, Kind, Rows, Statement, Table, Val, unnest};
 use crate::set::{Care, Set};
-use crate::tables::{admin, claims, files, history, runs};
+use crate::tables::{admin, claims, errands, files, history, runs};
 use crate::wants::*;
 use semel_core::{FlowRef, Millis, RunId, WorkspaceId};
 use semel_store::LogRow;
@@ -26,6 +26,10 @@ pub enum Part {
     LanesMade,
     Kv,
     Files,
+    Errands,
+    /// Waits for whoever counts the same.
+    ErrandsGate,
+    ErrandsTaken,
     Runs,
     RunsShared,
     Children,
@@ -64,6 +68,7 @@ pub fn round(set: &Set, wants: &Wants, mode: Mode) -> Vec<(Part, Statement)> {
     let lock = if mode == Mode::Look { "" } else { "FOR UPDATE OF t" };
     let mut out = Vec::new();
     locked(wants, mode, lock, &mut out);
+    errands(wants, lock, &mut out);
     guarded(wants, lock, &mut out);
     administration(wants, lock, &mut out);
     for ask in &wants.asks {
@@ -101,6 +106,40 @@ fn locked(wants: &Wants, mode: Mode, lock: &str, out: &mut Vec<(Part, Statement)
     if !shared.is_empty() {
         let lock = if lock.is_empty() { "" } else { "FOR SHARE OF t" };
         out.push((Part::RunsShared, runs::RUNS.select(shared, lock)));
+    }
+}
+
+/// Errands are locked one by one: whoever takes some passes by those that others are about to take or to end.
+fn errands(wants: &Wants, lock: &str, out: &mut Vec<(Part, Statement)>) {
+    let names = errands::ERRANDS.names("t.");
+    if !wants.errands.is_empty() {
+        out.push((Part::Errands, errands::ERRANDS.select(of_hashes(&wants.errands), lock)));
+    }
+    if !wants.errands_of.is_empty() {
+        let sql = format!(
+            "SELECT {names} FROM unnest($1, $2) AS k (ws, id) JOIN errands t ON t.ws = k.ws AND t.run = k.id AND t.open \
+             ORDER BY t.ws, t.id {lock}"
+        );
+        out.push((Part::Errands, of_runs(&wants.errands_of).statement(sql)));
+    }
+    for (ws, queue) in &wants.taken_errands {
+        let values = || vec![Val::ws(ws), Val::text(queue)];
+        if !lock.is_empty() {
+            let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 7))";
+            out.push((Part::ErrandsGate, Statement::new(sql, values())));
+        }
+        let sql = "SELECT $1::text, $2::text, count(*) FROM errands t WHERE t.ws = $1 AND t.queue = $2 AND t.open AND t.taken";
+        out.push((Part::ErrandsTaken, Statement::new(sql, values())));
+    }
+    for ((ws, from), limit) in &wants.free_errands {
+        let pass_by = if lock.is_empty() { "" } else { PASS_BY };
+        let sql = format!(
+            "SELECT {names} FROM errands t WHERE t.ws = $1 AND t.queue = $2 AND t.domain = $3 AND t.open AND NOT t.taken \
+             AND t.kind = 'worker' AND t.free_at <= {} ORDER BY t.priority DESC, t.free_at, t.id LIMIT $4 {pass_by}",
+            errands::NOW
+        );
+        let values = vec![Val::ws(ws), Val::text(&from.queue), Val::text(&from.domain), Val::int(*limit)];
+        out.push((Part::Errands, Statement::new(sql, values)));
     }
 }
 
@@ -296,6 +335,14 @@ fn asked(ask: Ask, set: &Set) -> Statement {
             );
             Statement::new(sql, limited(before, limit))
         }
+        Ask::LateErrands { limit } => {
+            let names = errands::ERRANDS.names("t.");
+            let sql = format!(
+                "SELECT {names} FROM errands t WHERE t.due <= {} ORDER BY t.due, t.ws, t.id LIMIT $1 {PASS_BY}",
+                errands::NOW
+            );
+            Statement::new(sql, vec![Val::int(limit)])
+        }
         Ask::OldRuns { before, limit } => {
             // Claims that this very sweep forgets do not keep their runs.
             let freed = set.claims_found.values().flatten();
@@ -339,6 +386,18 @@ pub fn take_in(set: &mut Set, part: Part, rows: &[Row]) -> Result<(), Error> {
             for row in rows {
                 let file = files::read_file(row)?;
                 set.files.found((row.ws(0)?, file.run, file.path.clone()), file);
+            }
+        }
+        Part::Errands => {
+            for row in rows {
+                let (ws, errand) = errands::read(row)?;
+                set.errands.found((ws, errand.id), errand);
+            }
+        }
+        Part::ErrandsGate => {}
+        Part::ErrandsTaken => {
+            for row in rows {
+                set.taken_stored.insert((row.ws(0)?, row.text(1)?), row.number(2)?);
             }
         }
         Part::Runs | Part::Children => {
@@ -438,6 +497,15 @@ fn answered(set: &mut Set, ask: Ask, rows: &[Row]) -> Result<(), Error> {
             let keys = rows.iter().map(|row| claim_found(set, row)).collect::<Result<_, _>>()?;
             set.claims_found.insert(ask, keys);
         }
+        Ask::LateErrands { .. } => {
+            let mut keys = Vec::new();
+            for row in rows {
+                let (ws, errand) = errands::read(row)?;
+                keys.push((ws.clone(), errand.id));
+                set.errands.found((ws, errand.id), errand);
+            }
+            set.late_found.insert(ask, keys);
+        }
         Ask::SweepKv { .. } | Ask::SweepUploads { .. } | Ask::SweepDecisions { .. } => {
             set.counted.insert(ask, rows.len() as u64);
         }
@@ -480,6 +548,9 @@ pub fn settle(set: &mut Set, wants: &Wants) {
     wants.lanes.iter().for_each(|key| set.lanes.not_found(key));
     wants.kv.iter().for_each(|key| set.kv.not_found(key));
     wants.files.iter().for_each(|key| set.files.not_found(key));
+    wants.errands.iter().for_each(|key| set.errands.not_found(key));
+    set.errands_known.extend(wants.errands_of.iter().cloned());
+    set.free_known.extend(wants.free_errands.keys().cloned());
     wants.runs.keys().for_each(|key| set.runs.not_found(key));
     wants.flows.iter().for_each(|key| set.flow_heads.not_found(key));
     wants.tokens.iter().for_each(|key| set.tokens.not_found(key));

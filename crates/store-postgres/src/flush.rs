@@ -8,7 +8,7 @@ use crate::cache::{Cache, Changes};
 use crate::classify::LOST_RACE;
 use crate::codec::{Kind, Rows, Statement, Table, Val, unnest};
 use crate::set::{PROVISIONAL, Pair, Set};
-use crate::tables::{admin, claims, decisions, files, history, runs};
+use crate::tables::{admin, claims, decisions, errands, files, history, runs};
 use crate::wants::{FileKey, RowKey, RunKey};
 use semel_store::codec::json;
 use semel_store::{Inbox, RELEASED_FROM, RunRow};
@@ -44,6 +44,13 @@ pub fn flush(set: &Set) -> Vec<Statement> {
     );
     let files = set.files.changes();
     write(&files::FILES, &files, |(ws, _, _), row| files::file_row(ws, row), file_key, &mut out);
+    write(
+        &errands::ERRANDS,
+        &set.errands.changes(),
+        |(ws, _), row| errands::row(ws, row),
+        |(ws, id)| vec![Val::ws(ws), Val::hash(*id)],
+        &mut out,
+    );
     let heads = set.runs.changes();
     heads_of(set, &heads, &mut out);
     values(set, &mut out);
@@ -127,7 +134,9 @@ fn removals(set: &Set, out: &mut Vec<Statement>) {
     let of_run = |table: &str| {
         format!("DELETE FROM {table} t USING unnest($1, $2) AS k (ws, run) WHERE t.ws = k.ws AND t.run = k.run")
     };
-    for table in ["run_values", "run_labels", "journal", "snapshots", "timers", "effects", "logs", "inbox", "changes"] {
+    for table in
+        ["run_values", "run_labels", "journal", "snapshots", "timers", "errands", "effects", "logs", "inbox", "changes"]
+    {
         push(marked(&set.gone), |rows| rows.statement(of_run(table)), out);
     }
     for table in ["files", "file_chunks", "uploads"] {

@@ -179,6 +179,8 @@ fn writer_of(work: &Work, writers: usize) -> usize {
         Work::LogDecision(row) => row.claim.unwrap_or(Hash16([0; 16])),
         Work::KvSet { key, .. } | Work::KvDelete { key, .. } => Hash16::of(&[key.as_bytes()]),
         Work::ReleaseKey { hash, .. } => *hash,
+        Work::TakeErrands(request) => Hash16::of(&[request.from.queue.as_bytes()]),
+        Work::TouchErrand { id, .. } => *id,
         Work::DeleteRun { run, .. }
         | Work::DeleteLogs { run, .. }
         | Work::EraseRun { run, .. }
@@ -193,6 +195,7 @@ fn writer_of(work: &Work, writers: usize) -> usize {
         | Work::ChangeTrigger { .. }
         | Work::Hear { .. }
         | Work::Heard { .. }
+        | Work::TellLate { .. }
         | Work::PutSecret(_)
         | Work::RetireSecret { .. }
         | Work::PutToken(_)

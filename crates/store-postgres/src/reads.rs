@@ -10,11 +10,11 @@ use crate::found;
 use crate::session::{Call, Session};
 use crate::set::Set;
 use crate::shared::Shared;
-use crate::tables::{admin, claims, decisions, files, history, runs};
+use crate::tables::{admin, claims, decisions, errands, files, history, runs};
 use crate::wants::Wants;
 use parking_lot::{Condvar, Mutex};
 use semel_core::admission::Claim;
-use semel_core::run::SNAPSHOT_VERSION;
+use semel_core::run::{ErrandKind, SNAPSHOT_VERSION};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::check::Audit;
 use semel_store::*;
@@ -375,6 +375,45 @@ impl Reads for PostgresStore {
     }
     fn log_search(&self, workspace: &WorkspaceId, query: &LogQuery) -> Result<(Vec<(FlowRef, LogRow)>, u64)> {
         self.search_logs(workspace, query)
+    }
+    fn errand(&self, workspace: &WorkspaceId, id: Hash16) -> Result<Option<ErrandRow>> {
+        let sql = format!("SELECT {} FROM errands WHERE ws = $1 AND id = $2", errands::ERRANDS.names(""));
+        self.one(&sql, || vec![ws(workspace), Val::hash(id)], |row| Ok(errands::read(row)?.1))
+    }
+    fn errands_of(&self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<ErrandRow>> {
+        let sql = format!("SELECT {} FROM errands WHERE ws = $1 AND run = $2 ORDER BY id", errands::ERRANDS.names(""));
+        self.all(&sql, || vec![ws(workspace), Val::run(run)], |row| Ok(errands::read(row)?.1))
+    }
+    fn errands(
+        &self,
+        workspace: &WorkspaceId,
+        kind: ErrandKind,
+        after: Option<Hash16>,
+        limit: u32,
+    ) -> Result<Vec<ErrandRow>> {
+        let sql = format!(
+            "SELECT {} FROM errands WHERE ws = $1 AND open AND kind = $2 AND ($3::uuid IS NULL OR id > $3) \
+             ORDER BY id LIMIT $4",
+            errands::ERRANDS.names("")
+        );
+        let values = || vec![ws(workspace), text(kind.word()), Val::hash_opt(after), Val::int(limit)];
+        self.all(&sql, values, |row| Ok(errands::read(row)?.1))
+    }
+    fn errand_counts(&self, workspace: &WorkspaceId) -> Result<Vec<(ErrandQueue, u64, u64)>> {
+        let sql = "SELECT queue, domain, count(*) FILTER (WHERE NOT taken), count(*) FILTER (WHERE taken) FROM errands \
+                   WHERE ws = $1 AND open GROUP BY queue, domain ORDER BY queue, domain";
+        self.all(
+            sql,
+            || vec![ws(workspace)],
+            |row| {
+                let queue = ErrandQueue { queue: row.text(0)?, domain: row.text(1)? };
+                Ok((queue, row.number(2)?, row.number(3)?))
+            },
+        )
+    }
+    fn next_errand(&self) -> Result<Option<Millis>> {
+        let sql = "SELECT min(due) FROM errands WHERE due IS NOT NULL";
+        Ok(self.one(sql, Vec::new, |row| row.millis_opt(0))?.flatten())
     }
     fn effects(&self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<EffectRow>> {
         let names = history::EFFECTS.names("");

@@ -91,6 +91,15 @@ pub struct Set {
     /// Runs that lose their log; who freed a key stays.
     pub logs_gone: Cache<RunKey, ()>,
 
+    pub errands: Cache<HashKey, ErrandRow>,
+    /// Runs whose open errands have been read.
+    pub errands_known: BTreeSet<RunKey>,
+    /// Queues of which the first that can be taken have been read.
+    pub free_known: BTreeSet<(WorkspaceId, ErrandQueue)>,
+    /// How many of a queue are taken, as stored.
+    pub taken_stored: BTreeMap<(WorkspaceId, String), u64>,
+    pub late_found: BTreeMap<Ask, Vec<HashKey>>,
+
     pub files: Cache<FileKey, FileRow>,
     pub chunks: Cache<(WorkspaceId, RunId, (Hash16, u32)), Vec<u8>>,
     /// Files whose stored chunks go before anything is written.

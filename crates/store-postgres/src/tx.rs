@@ -1,9 +1,10 @@
 //! The row primitives over a working set.
 
-use crate::cache::{Cache, Stored};
+use crate::cache::{Cache, Slot, Stored};
 use crate::set::{Line, Set};
-use crate::wants::{Ask, Lock, RunKey};
+use crate::wants::{Ask, HashKey, Lock, RunKey};
 use semel_core::admission::{Claim, Lane};
+use semel_core::run::ErrandKind;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::*;
 use serde_json::Value as Json;
@@ -49,6 +50,11 @@ impl Set {
             Some(found) => Ok(found.clone()),
             None => self.miss(|wants| _ = wants.asks.insert(ask)),
         }
+    }
+
+    fn errands_in(&self, workspace: &WorkspaceId) -> impl Iterator<Item = &ErrandRow> {
+        let rows = self.errands.0.iter().filter(move |((ws, _), _)| ws == workspace);
+        rows.filter_map(|(_, slot)| slot.now.as_ref())
     }
 
     /// Takes out the pending rows of a run's files; the stored ones go with the run or its values.
@@ -217,6 +223,11 @@ impl Tx for Set {
         self.remove_of_run(|set| &mut set.inbox, &key)?;
         self.remove_of_run(|set| &mut set.changes, &key)?;
         self.remove_of_run(|set| &mut set.effects, &key)?;
+        let of_run = |slot: &Slot<ErrandRow>| slot.now.as_ref().is_some_and(|row| row.run == id);
+        let errands = self.errands.0.iter().filter(|((ws, _), slot)| ws == workspace && of_run(slot));
+        for key in errands.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.put(|set| &mut set.errands, key, None)?;
+        }
         self.remove_files(&key)
     }
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
@@ -249,6 +260,70 @@ impl Tx for Set {
             self.put(|set| &mut set.timers_gone, key.clone(), Some(()))?;
         }
         self.remove_of_run(|set| &mut set.timers, &key)
+    }
+
+    fn errand(&mut self, workspace: &WorkspaceId, id: Hash16) -> Result<Option<ErrandRow>> {
+        let key = (workspace.clone(), id);
+        match self.errands.get(&key) {
+            Some(now) => Ok(now.clone()),
+            None => self.miss(|wants| _ = wants.errands.insert(key)),
+        }
+    }
+    fn put_errand(&mut self, workspace: &WorkspaceId, row: &ErrandRow) -> Result<()> {
+        self.put(|set| &mut set.errands, (workspace.clone(), row.id), Some(row.clone()))
+    }
+    fn open_errands(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<ErrandRow>> {
+        let key = (workspace.clone(), run);
+        if !self.is_fresh(&key) && !self.errands_known.contains(&key) {
+            return self.miss(|wants| _ = wants.errands_of.insert(key));
+        }
+        Ok(self.errands_in(workspace).filter(|row| row.run == run && row.open).cloned().collect())
+    }
+    fn free_errands(&mut self, workspace: &WorkspaceId, queue: &ErrandQueue, limit: u32) -> Result<Vec<ErrandRow>> {
+        let key = (workspace.clone(), queue.clone());
+        if !self.free_known.contains(&key) {
+            return self.miss(|wants| _ = wants.free_errands.insert(key, limit));
+        }
+        let now = self.now;
+        let here = |row: &&ErrandRow| {
+            let free = row.open && !row.taken && row.kind == ErrandKind::Worker && row.free_at <= now;
+            free && row.queue == queue.queue && row.domain == queue.domain
+        };
+        let mut found: Vec<ErrandRow> = self.errands_in(workspace).filter(here).cloned().collect();
+        found.sort_by_key(|row| (u8::MAX - row.priority, row.free_at, row.id));
+        found.truncate(limit as usize);
+        Ok(found)
+    }
+    fn taken_errands(&mut self, workspace: &WorkspaceId, queue: &str) -> Result<u64> {
+        let key = (workspace.clone(), queue.to_owned());
+        let Some(stored) = self.taken_stored.get(&key).copied() else {
+            return self.miss(|wants| _ = wants.taken_errands.insert(key));
+        };
+        // And what this batch has taken or given back.
+        let taken = |row: Option<&ErrandRow>| row.is_some_and(|row| row.open && row.taken && row.queue == queue);
+        let mut count = stored;
+        for (_, slot) in self.errands.0.iter().filter(|((ws, _), _)| ws == workspace) {
+            let before = match &slot.stored {
+                Stored::Present(row) => taken(Some(row)),
+                Stored::Unknown | Stored::Assumed | Stored::Absent => false,
+            };
+            match (before, taken(slot.now.as_ref())) {
+                (false, true) => count += 1,
+                (true, false) => count = count.saturating_sub(1),
+                _ => {}
+            }
+        }
+        Ok(count)
+    }
+    fn late_errands(&mut self, limit: u32) -> Result<Vec<(WorkspaceId, ErrandRow)>> {
+        let ask = Ask::LateErrands { limit };
+        match self.late_found.get(&ask) {
+            Some(found) => {
+                let row = |key: &HashKey| Some((key.0.clone(), self.errands.get(key)?.clone()?));
+                Ok(found.iter().filter_map(row).collect())
+            }
+            None => self.miss(|wants| _ = wants.asks.insert(ask)),
+        }
     }
 
     fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()> {

@@ -3,7 +3,7 @@
 use semel_core::run::Status;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::script::watch_hash;
-use semel_store::{AdmitRequest, CommitOp, Hearing, OpKind, RunCommit, Settle, Work};
+use semel_store::{AdmitRequest, CommitOp, ErrandChange, ErrandQueue, Hearing, OpKind, RunCommit, Settle, Work};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub type HashKey = (WorkspaceId, Hash16);
@@ -29,6 +29,7 @@ pub enum Ask {
     SweepUploads { before: Millis, limit: u32 },
     SweepDecisions { before: Millis, limit: u32 },
     OldRuns { before: Millis, limit: u32 },
+    LateErrands { limit: u32 },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,6 +46,13 @@ pub struct Wants {
     pub places: BTreeSet<(WorkspaceId, Hash16, RunId)>,
     pub kv: BTreeSet<KvKey>,
     pub files: BTreeSet<FileKey>,
+    pub errands: BTreeSet<HashKey>,
+    /// Those of these runs that are open.
+    pub errands_of: BTreeSet<RunKey>,
+    /// The first so many that can be taken.
+    pub free_errands: BTreeMap<(WorkspaceId, ErrandQueue), u32>,
+    /// How many of these queues are taken.
+    pub taken_errands: BTreeSet<(WorkspaceId, String)>,
     pub runs: BTreeMap<RunKey, Lock>,
     /// The runs that these claims lead to, whatever they are.
     pub runs_of_claims: BTreeSet<HashKey>,
@@ -80,6 +88,10 @@ impl Wants {
             && self.places.is_empty()
             && self.kv.is_empty()
             && self.files.is_empty()
+            && self.errands.is_empty()
+            && self.errands_of.is_empty()
+            && self.free_errands.is_empty()
+            && self.taken_errands.is_empty()
             && self.runs.is_empty()
             && self.parents_of.is_empty()
             && self.children_of.is_empty()
@@ -108,6 +120,13 @@ impl Wants {
         self.places.extend(other.places);
         self.kv.extend(other.kv);
         self.files.extend(other.files);
+        self.errands.extend(other.errands);
+        self.errands_of.extend(other.errands_of);
+        for (key, count) in other.free_errands {
+            let known = self.free_errands.entry(key).or_insert(count);
+            *known = count.max(*known);
+        }
+        self.taken_errands.extend(other.taken_errands);
         other.runs.into_iter().for_each(|(key, lock)| self.run(key, lock));
         self.runs_of_claims.extend(other.runs_of_claims);
         self.parents_of.extend(other.parents_of);
@@ -156,6 +175,17 @@ impl Wants {
             Work::KvSet { workspace, namespace, key, .. } | Work::KvDelete { workspace, namespace, key } => {
                 self.kv.insert((workspace.clone(), namespace.clone(), key.clone()));
             }
+            Work::TakeErrands(request) => {
+                let ws = &request.workspace;
+                self.errands.extend(request.after.map(|id| (ws.clone(), id)));
+                // Whoever asks in the same batch takes what is left.
+                *self.free_errands.entry((ws.clone(), request.from.clone())).or_default() += request.count;
+                if request.limit.is_some() {
+                    self.taken_errands.insert((ws.clone(), request.from.queue.clone()));
+                }
+            }
+            Work::TouchErrand { workspace, id, .. } => _ = self.errands.insert((workspace.clone(), *id)),
+            Work::TellLate { limit } => _ = self.asks.insert(Ask::LateErrands { limit: *limit }),
             Work::PutSecret(row) => _ = self.secrets.insert((row.workspace.clone(), row.name.clone())),
             Work::RetireSecret { workspace, name } => _ = self.secrets.insert((workspace.clone(), name.clone())),
             Work::RevokeToken { id, .. } => _ = self.tokens.insert(id.clone()),
@@ -236,6 +266,11 @@ impl Wants {
             Settle::Reopened => _ = self.lanes_of.insert(key),
             Settle::Unchanged | Settle::ReopenedByTwin => {}
         }
+        for change in &commit.errands {
+            if let ErrandChange::End(id) = change {
+                self.errands.insert((commit.workspace.clone(), *id));
+            }
+        }
         self.ops(&commit.workspace, commit.run, &commit.ops);
         for (child, _) in &commit.cancels {
             self.run((commit.workspace.clone(), *child), Lock::Update);
@@ -264,5 +299,5 @@ impl Wants {
 
 /// Works that ask about whole tables: what others in their batch have not written yet would be missed.
 pub fn is_alone(work: &Work) -> bool {
-    matches!(work, Work::Sweep(_) | Work::Restored { .. })
+    matches!(work, Work::Sweep(_) | Work::Restored { .. } | Work::TellLate { .. })
 }

@@ -3,7 +3,7 @@
 use crate::classify::classify;
 use crate::codec::{Columns, int};
 use crate::names::Cx;
-use crate::tables::{admin, claims, decisions, history, runs};
+use crate::tables::{admin, claims, decisions, errands, history, runs};
 use rusqlite::{OptionalExtension, Result as Sql, Row as SqlRow, params};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
@@ -136,6 +136,13 @@ impl Audit for Snapshot<'_, '_> {
                 |row| history::read_timer(row).map(Row::Timer),
                 see,
             ),
+            Table::Errands => self.scan(
+                workspace,
+                &format!("SELECT {} FROM errands WHERE ws = ?1 AND run > ?2 AND run <= ?3 ORDER BY run, id", errands::COLUMNS),
+                span,
+                |row| errands::read(row).map(|row| Row::Errand(Box::new(row))),
+                see,
+            ),
             Table::Effects => self.scan(
                 workspace,
                 "SELECT run, step_id, step, class, state, attempt, sends, out_key, safe_until, at FROM effects \
@@ -236,12 +243,13 @@ impl Audit for Snapshot<'_, '_> {
 }
 
 /// Tables whose rows are read by workspace, and would not be met if theirs were not there.
-const OF_WORKSPACES: [&str; 17] = [
+const OF_WORKSPACES: [&str; 18] = [
     "runs",
     "claims",
     "journal",
     "snapshots",
     "timers",
+    "errands",
     "effects",
     "logs",
     "inbox",

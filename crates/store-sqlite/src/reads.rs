@@ -5,10 +5,11 @@ use crate::audit::Snapshot;
 use crate::classify::classify;
 use crate::dump;
 use crate::names::{Cx, Names};
-use crate::tables::{admin, changes, claims, decisions, files, found, history, log_search, runs};
+use crate::tables::{admin, changes, claims, decisions, errands, files, found, history, log_search, runs};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use semel_core::admission::Claim;
+use semel_core::run::ErrandKind;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::check::Audit;
 use semel_store::*;
@@ -135,6 +136,27 @@ impl Reads for SqliteStore {
     }
     fn log_search(&self, workspace: &WorkspaceId, query: &LogQuery) -> Result<(Vec<(FlowRef, LogRow)>, u64)> {
         self.of(workspace, |cx, ws| log_search::search(cx, ws, query))
+    }
+    fn errand(&self, workspace: &WorkspaceId, id: Hash16) -> Result<Option<ErrandRow>> {
+        self.of(workspace, |cx, ws| errands::get(cx, ws, id))
+    }
+    fn errands_of(&self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<ErrandRow>> {
+        self.of(workspace, |cx, ws| errands::of_run(cx, ws, run, false))
+    }
+    fn errands(
+        &self,
+        workspace: &WorkspaceId,
+        kind: ErrandKind,
+        after: Option<Hash16>,
+        limit: u32,
+    ) -> Result<Vec<ErrandRow>> {
+        self.of(workspace, |cx, ws| errands::of_kind(cx, ws, kind, after, limit))
+    }
+    fn errand_counts(&self, workspace: &WorkspaceId) -> Result<Vec<(ErrandQueue, u64, u64)>> {
+        self.of(workspace, errands::counts)
+    }
+    fn next_errand(&self) -> Result<Option<Millis>> {
+        self.all(errands::next)
     }
     fn effects(&self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<EffectRow>> {
         self.of(workspace, |cx, ws| history::effects(cx, ws, id))

@@ -2,7 +2,7 @@
 
 use crate::classify::classify;
 use crate::names::Cx;
-use crate::tables::{admin, changes, claims, decisions, files, history, runs};
+use crate::tables::{admin, changes, claims, decisions, errands, files, history, runs};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::*;
@@ -313,6 +313,7 @@ impl Tx for SqlTx<'_, '_> {
         self.write_in(workspace, |cx, ws| {
             runs::delete(cx, ws, id, num)?;
             history::delete(cx, ws, id)?;
+            errands::delete_of_run(cx, ws, id)?;
             files::delete_of_run(cx, ws, id)
         })
     }
@@ -346,6 +347,27 @@ impl Tx for SqlTx<'_, '_> {
             return Ok(());
         }
         self.write_in(workspace, |cx, ws| history::delete_timers(cx, ws, run))
+    }
+
+    fn errand(&mut self, workspace: &WorkspaceId, id: Hash16) -> Result<Option<ErrandRow>> {
+        self.read(workspace, |cx, ws| errands::get(cx, ws, id))
+    }
+    fn put_errand(&mut self, workspace: &WorkspaceId, row: &ErrandRow) -> Result<()> {
+        self.write_in(workspace, |cx, ws| errands::put(cx, ws, row))
+    }
+    fn open_errands(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<ErrandRow>> {
+        self.read(workspace, |cx, ws| errands::of_run(cx, ws, run, true))
+    }
+    fn free_errands(&mut self, workspace: &WorkspaceId, queue: &ErrandQueue, limit: u32) -> Result<Vec<ErrandRow>> {
+        let now = self.now();
+        self.read(workspace, |cx, ws| errands::free(cx, ws, queue, now, limit))
+    }
+    fn taken_errands(&mut self, workspace: &WorkspaceId, queue: &str) -> Result<u64> {
+        self.read(workspace, |cx, ws| errands::taken(cx, ws, queue))
+    }
+    fn late_errands(&mut self, limit: u32) -> Result<Vec<(WorkspaceId, ErrandRow)>> {
+        let now = self.now();
+        self.write(|cx| errands::late(cx, now, limit))
     }
 
     fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()> {
@@ -510,6 +532,7 @@ mod tests {
         connection.execute_batch(include_str!("../migrations/0006.sql")).unwrap();
         connection.execute_batch(include_str!("../migrations/0008.sql")).unwrap();
         connection.execute_batch(include_str!("../migrations/0009.sql")).unwrap();
+        connection.execute_batch(include_str!("../migrations/0010.sql")).unwrap();
         let names = Names::default();
         let cx = Cx::new(&connection, &names);
         let mut tx = SqlTx::read_only(&cx, Millis(0));

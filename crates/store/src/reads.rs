@@ -4,8 +4,9 @@ use crate::check::Audit;
 use crate::rows::*;
 use crate::search::RunSearch;
 use crate::tx::Result;
+use crate::work::ErrandQueue;
 use semel_core::admission::{Claim, ClaimState, Decision};
-use semel_core::run::Status;
+use semel_core::run::{ErrandKind, Status};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 
@@ -98,6 +99,21 @@ pub trait Reads: Send + Sync {
     fn logs(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<LogRow>>;
     /// Lines of all runs, each with its flow, and how many there are without the page.
     fn log_search(&self, workspace: &WorkspaceId, query: &LogQuery) -> Result<(Vec<(FlowRef, LogRow)>, u64)>;
+    fn errand(&self, workspace: &WorkspaceId, id: Hash16) -> Result<Option<ErrandRow>>;
+    /// Errands of a run, those that have ended included, in order of id.
+    fn errands_of(&self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<ErrandRow>>;
+    /// Open errands of one kind, in order of id, after the given one.
+    fn errands(
+        &self,
+        workspace: &WorkspaceId,
+        kind: ErrandKind,
+        after: Option<Hash16>,
+        limit: u32,
+    ) -> Result<Vec<ErrandRow>>;
+    /// How many wait in each queue and domain, and how many of them somebody has.
+    fn errand_counts(&self, workspace: &WorkspaceId) -> Result<Vec<(ErrandQueue, u64, u64)>>;
+    /// When the first errand of all is due.
+    fn next_errand(&self) -> Result<Option<Millis>>;
     fn effects(&self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<EffectRow>>;
     fn decisions(&self, workspace: &WorkspaceId, query: &DecisionQuery) -> Result<Vec<DecisionRow>>;
     fn claims(&self, workspace: &WorkspaceId, query: &ClaimQuery) -> Result<Vec<Claim>>;

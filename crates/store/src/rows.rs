@@ -3,7 +3,7 @@
 use semel_core::admission::{Decision, KeySource, Policy, Prior, Reason};
 use semel_core::fingerprint::Fingerprint;
 use semel_core::ir::EffectClass;
-use semel_core::run::{By, Conclusion, EndStatus, Status, StepKey};
+use semel_core::run::{By, Conclusion, EndStatus, ErrandKind, Late, Seen, Status, StepKey};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -167,6 +167,93 @@ pub struct LogRow {
     pub message: String,
 }
 
+/// One attempt at a step that someone outside carries out. It stays, without its request, when the attempt has ended:
+/// whoever asks about it or answers it once more is told so.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrandRow {
+    /// Of the attempt: see [`semel_core::run::errand_id`].
+    pub id: Hash16,
+    pub run: RunId,
+    pub queue: String,
+    /// Empty for workers that ask for no domain.
+    #[serde(default)]
+    pub domain: String,
+    pub kind: ErrandKind,
+    pub open: bool,
+    /// Somebody has it.
+    pub taken: bool,
+    pub priority: u8,
+    /// Nobody gets it before.
+    pub free_at: Millis,
+    /// When something must be done about it if nothing happens.
+    pub due: Option<Millis>,
+    pub more: ErrandMore,
+}
+
+/// What nobody looks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrandMore {
+    pub step: StepKey,
+    pub attempt: u32,
+    pub set_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_ms: Option<i64>,
+    /// What the run is told of the attempt when it ends.
+    #[serde(default)]
+    pub seen: Seen,
+    /// Until when whoever has it need not give a sign of life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leased_until: Option<Millis>,
+    /// It was said already that nobody took it in time, or that it takes too long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told_late: bool,
+    /// What whoever takes it is given, in stored form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Json>,
+    /// What whoever had it last has said so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Json>,
+    /// The errand that was handed out to whoever answered this one, in the same breath.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Hash16>,
+}
+
+impl ErrandRow {
+    /// When the attempt is late, and for what.
+    pub fn lateness(&self) -> Option<(Millis, Late)> {
+        if !self.open {
+            return None;
+        }
+        let more = &self.more;
+        let silent = more.leased_until.filter(|_| self.taken).map(|at| (at, Late::Response));
+        // A wait is counted from the beginning, work from the first taking.
+        let begun = if self.kind == ErrandKind::Worker { more.seen.taken_at } else { Some(self.more.set_at) };
+        let long = begun.and_then(|at| Some((at.plus(more.attempt_ms?), Late::Attempt)));
+        let alone = more.poll_ms.filter(|_| more.seen.polls == 0).map(|ms| (self.free_at.plus(ms), Late::Poll));
+        let bounds = [long, alone].into_iter().flatten().filter(|_| !more.told_late);
+        silent.into_iter().chain(bounds).min_by_key(|(at, _)| *at)
+    }
+
+    /// The row as its own fields say when it is due.
+    pub fn timed(mut self) -> ErrandRow {
+        self.due = self.lateness().map(|(at, _)| at);
+        self
+    }
+
+    /// The attempt has ended: nobody gets it any more, and nobody needs its values.
+    pub fn ended(mut self) -> ErrandRow {
+        self.open = false;
+        self.taken = false;
+        self.due = None;
+        self.more = ErrandMore { request: None, progress: None, leased_until: None, ..self.more };
+        self
+    }
+}
+
 /// A message for a run, durable until the commit that acts on it removes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
@@ -188,6 +275,13 @@ pub enum Inbox {
     DoubtsBelow {
         run: RunId,
         count: u32,
+    },
+    /// An attempt of an errand is late.
+    ErrandLate {
+        step: StepKey,
+        attempt: u32,
+        late: Late,
+        seen: Seen,
     },
     /// A rule ends the run.
     Stop {

@@ -6,7 +6,7 @@
 
 use crate::error::StoreError;
 use crate::rows::*;
-use crate::work::FileChunk;
+use crate::work::{ErrandQueue, FileChunk};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
@@ -60,7 +60,7 @@ pub trait Tx: Look {
     fn put_labels(&mut self, workspace: &WorkspaceId, id: RunId, labels: &[(String, String)]) -> Result<()>;
     /// Children in order of id.
     fn children(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<RunRow>>;
-    /// Removes the run with its journal, snapshot, timers, effects, logs, labels, inbox, files, changes and values.
+    /// Removes the run with its journal, snapshot, timers, errands, effects, logs, labels, inbox, files, changes and values.
     fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
     /// Drops every value column, the logs, the inbox, the files and the keys in the decision log of a run;
     /// structure stays.
@@ -72,6 +72,18 @@ pub trait Tx: Look {
     fn put_timer(&mut self, row: &TimerRow) -> Result<()>;
     fn delete_timer(&mut self, workspace: &WorkspaceId, run: RunId, timer: u64) -> Result<()>;
     fn delete_timers(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<()>;
+
+    fn errand(&mut self, workspace: &WorkspaceId, id: Hash16) -> Result<Option<ErrandRow>>;
+    fn put_errand(&mut self, workspace: &WorkspaceId, row: &ErrandRow) -> Result<()>;
+    /// Those of a run whose attempts have not ended, in order of id.
+    fn open_errands(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<ErrandRow>>;
+    /// Open ones of a queue and domain that nobody has and anybody may take now: higher priority first, then those that
+    /// have been free for longer. Another transaction may be about to take some of those that are left out.
+    fn free_errands(&mut self, workspace: &WorkspaceId, queue: &ErrandQueue, limit: u32) -> Result<Vec<ErrandRow>>;
+    /// How many of a queue, whatever their domain, somebody has. Nobody else takes one before the commit.
+    fn taken_errands(&mut self, workspace: &WorkspaceId, queue: &str) -> Result<u64>;
+    /// Those that are due, earliest first.
+    fn late_errands(&mut self, limit: u32) -> Result<Vec<(WorkspaceId, ErrandRow)>>;
 
     fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()>;
     fn append_log(&mut self, workspace: &WorkspaceId, row: &LogRow) -> Result<()>;

@@ -171,6 +171,7 @@ pub struct RunCommit {
     pub head: HeadChange,
     pub timers_set: Vec<(u64, Millis)>,
     pub timers_cleared: Vec<u64>,
+    pub errands: Vec<ErrandChange>,
     pub effects: Vec<EffectRow>,
     pub logs: Vec<LogRow>,
     pub labels: Option<Vec<(String, String)>>,
@@ -211,6 +212,45 @@ pub enum Settle {
     Reopened,
     /// An ended run goes on because its twin asked; the admission already did the claim.
     ReopenedByTwin,
+}
+
+/// What a commit means for an errand of the run.
+#[derive(Clone, Debug)]
+pub enum ErrandChange {
+    /// An attempt is out.
+    Set(Box<ErrandRow>),
+    /// The attempt of this id is over, or is not wanted any more.
+    End(Hash16),
+}
+
+/// Where errands wait for workers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ErrandQueue {
+    pub queue: String,
+    /// Empty: none.
+    pub domain: String,
+}
+
+/// A worker asks for errands.
+#[derive(Clone, Debug)]
+pub struct TakeErrands {
+    pub workspace: WorkspaceId,
+    pub from: ErrandQueue,
+    pub worker: String,
+    pub count: u32,
+    /// At most so many of the queue may be out at once.
+    pub limit: Option<u32>,
+    /// Whoever asks has just answered this errand. Asked once more, it gets the same one again.
+    pub after: Option<Hash16>,
+}
+
+/// What whoever has an errand says of it meanwhile.
+#[derive(Clone, Debug)]
+pub enum ErrandWord {
+    /// A sign of life.
+    Alive,
+    /// Not done yet: anybody may take it again after so long.
+    Later { progress: Option<Json>, after_ms: i64 },
 }
 
 #[derive(Clone, Debug)]
@@ -315,6 +355,18 @@ pub enum Work {
         workspace: WorkspaceId,
         run: RunId,
         version: u64,
+    },
+    TakeErrands(Box<TakeErrands>),
+    /// Answered with [`Done::Missing`] when that attempt is not awaited any more.
+    TouchErrand {
+        workspace: WorkspaceId,
+        id: Hash16,
+        worker: Option<String>,
+        word: ErrandWord,
+    },
+    /// Tells the runs of errands that are late.
+    TellLate {
+        limit: u32,
     },
     KvSet {
         workspace: WorkspaceId,
@@ -436,6 +488,9 @@ pub enum Done {
     },
     /// kv: the new revision; `None` when `overwrite: false` found the key taken.
     Kv(Option<u64>),
+    Errands(Vec<ErrandRow>),
+    /// Runs that a node must look at.
+    Wake(Vec<(WorkspaceId, RunId)>),
     Secret {
         version: u64,
     },

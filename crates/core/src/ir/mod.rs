@@ -203,6 +203,8 @@ pub enum LeafMode {
     Op,
     /// Leaves the process: intent first, then the call, then the outcome.
     Effect,
+    /// Someone outside carries it out: a worker, a person, a caller. Done when they say so.
+    Errand,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

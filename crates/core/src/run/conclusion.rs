@@ -1,5 +1,6 @@
 //! What a status does not tell by itself: the word that Kestra's states need beside it.
 
+use super::errand::TIMED_OUT;
 use super::event::EndStatus;
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +15,13 @@ pub enum Conclusion {
     Retried,
     /// A person called it skipped.
     Skipped,
+    /// Failed, because it or one of its steps took too long.
+    TimedOut,
 }
 
 impl Conclusion {
-    pub const ALL: [Conclusion; 4] =
-        [Conclusion::Scheduled, Conclusion::ByRule, Conclusion::Retried, Conclusion::Skipped];
+    pub const ALL: [Conclusion; 5] =
+        [Conclusion::Scheduled, Conclusion::ByRule, Conclusion::Retried, Conclusion::Skipped, Conclusion::TimedOut];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -26,6 +29,7 @@ impl Conclusion {
             Conclusion::ByRule => "by_rule",
             Conclusion::Retried => "retried",
             Conclusion::Skipped => "skipped",
+            Conclusion::TimedOut => "timed_out",
         }
     }
 
@@ -42,6 +46,7 @@ pub fn conclusion_of(status: EndStatus, failure_code: Option<&str>) -> Option<Co
     match (status, failure_code) {
         (EndStatus::Cancelled, Some(_)) => Some(Conclusion::ByRule),
         (EndStatus::Failed, Some(RETRIED)) => Some(Conclusion::Retried),
+        (EndStatus::Failed, Some(TIMED_OUT)) => Some(Conclusion::TimedOut),
         _ => None,
     }
 }

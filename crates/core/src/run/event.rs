@@ -2,6 +2,7 @@
 
 pub use super::action::Action;
 use super::conclusion::Conclusion;
+use super::errand::{ErrandEnd, ErrandTerms, Said, Seen};
 use super::step::StepKey;
 use crate::ids::{FlowRef, Hash16, RunId};
 use crate::ir::{EffectClass, ExitState, OnTime};
@@ -269,6 +270,30 @@ pub enum Event {
         failure: Failure,
         doubt: bool,
     },
+    /// An attempt is out: someone may take it from then on.
+    ErrandSet {
+        step: StepKey,
+        attempt: u32,
+        at: Millis,
+        free_at: Millis,
+        /// Both are there with the first attempt; later ones have the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        terms: Option<Box<ErrandTerms>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<Payload>,
+    },
+    /// What whoever had it made of it, or that it took too long.
+    ErrandAnswered {
+        step: StepKey,
+        attempt: u32,
+        at: Millis,
+        end: ErrandEnd,
+        #[serde(default)]
+        seen: Seen,
+        /// Of an attempt that failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Payload>,
+    },
     OpRequested {
         step: StepKey,
     },
@@ -449,7 +474,8 @@ impl Event {
             Event::Delivered { payload } => vec![payload],
             Event::Branched { output, .. } => output.iter_mut().collect(),
             Event::LoopStarted { items, .. } => vec![items],
-            Event::Intent { request, .. } => request.iter_mut().collect(),
+            Event::Intent { request, .. } | Event::ErrandSet { request, .. } => request.iter_mut().collect(),
+            Event::ErrandAnswered { output, .. } => output.iter_mut().collect(),
             Event::SendLost { failure, .. }
             | Event::AttemptFailed { failure, .. }
             | Event::DoubtRaised { failure, .. } => {
@@ -521,6 +547,13 @@ pub enum Input {
         step: StepKey,
         send: u32,
         outcome: Performed,
+    },
+    /// Someone outside says what became of an attempt, or its time is over.
+    Errand {
+        step: StepKey,
+        attempt: u32,
+        said: Said,
+        seen: Seen,
     },
     /// The transaction wrote [`Event::OpDone`] or [`Event::ChildStarted`]: go on from there.
     Continue,
@@ -662,6 +695,11 @@ pub enum Evaluated {
         out_key: Option<String>,
         window_ms: i64,
         timeout_ms: i64,
+        request: Payload,
+    },
+    /// Someone outside carries it out.
+    Errand {
+        terms: Box<ErrandTerms>,
         request: Payload,
     },
     /// The run's own variables change.

@@ -2,6 +2,7 @@
 //! what was decided, and this is what it means.
 
 use super::conclusion::{Conclusion, conclusion_of};
+use super::errand::ErrandTerms;
 use super::event::{Event, Failure, ListName, Stage, StepOutcome, TimerWhy, VerdictKind};
 use super::state::{
     Asks, Concluded, Doubt, Exit, GroupState, Needs, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt,
@@ -32,6 +33,7 @@ impl RunState {
             | Event::LabelsReplaced { .. }
             | Event::VariablesSet { .. }
             | Event::VariablesUnset { .. }
+            | Event::ErrandAnswered { .. }
             | Event::Forced { .. } => {}
             Event::ReplayOf { from, .. } => self.seeded = *from,
             Event::SlaBroken { sla } => {
@@ -107,6 +109,7 @@ impl RunState {
             Event::AttemptFailed { step, attempt, failure, doubt } => {
                 self.fail_attempt(step, *attempt, failure, *doubt)
             }
+            Event::ErrandSet { step, attempt, terms, .. } => self.set_errand(step, *attempt, terms.as_deref()),
             Event::OpRequested { step } => self.set_work(step, Work::Op),
             Event::OpDone { step, ok: true, .. } => self.end_step(step, StepOutcome::Success, false, None),
             Event::OpDone { step, ok: false, failure, .. } => {
@@ -240,6 +243,16 @@ impl RunState {
         }
     }
 
+    fn set_errand(&mut self, key: &StepKey, attempt: u32, terms: Option<&ErrandTerms>) {
+        let Some(step) = self.steps.get_mut(key) else { return };
+        step.attempt = attempt;
+        match (&mut step.work, terms) {
+            (work, Some(terms)) => *work = Work::Errand { terms: Box::new(terms.clone()), rests: false },
+            (Work::Errand { rests, .. }, None) => *rests = false,
+            _ => {}
+        }
+    }
+
     fn set_timer(&mut self, timer: u64, due: Millis, step: &StepKey, why: TimerWhy) {
         self.timers.insert(timer, Timer { due, step: step.clone(), why });
         self.next_timer = self.next_timer.max(timer + 1);
@@ -329,6 +342,10 @@ impl RunState {
                     Work::Sending(sending) | Work::Doubtful(sending) | Work::Backoff { sending: Some(sending), .. } => {
                         sending.repeats = 0;
                         sending.class
+                    }
+                    Work::Errand { rests, .. } => {
+                        *rests = true;
+                        EffectClass::Repeatable
                     }
                     _ => EffectClass::Pure,
                 }
@@ -490,6 +507,7 @@ impl RunState {
                 Work::Failed
                 | Work::Evaluating
                 | Work::Backoff { .. }
+                | Work::Errand { .. }
                 | Work::Op
                 | Work::OpFailed { .. }
                 | Work::Sleeping { .. }

@@ -17,6 +17,7 @@
 //! | Open, standing still at a step | TimerFired (its time) | Open, by the word of its author: on, with a warning, failed; or as after Cancel |
 //! | Open, a group whose list is done | Evaluated | Open: the group goes round again when its timer fires, or has ended |
 //! | Open | Evaluated (exit) | Open until what is in flight has settled, then Ended as the flow says |
+//! | Open, an errand is out | Errand | Open: the step has ended, or its next attempt is out |
 //! | Open | Cancel | Open until what is in flight has settled, then Ended(cancelled) |
 //! | Open | Recover | Open: pure work is asked for again, effects by their class |
 //! | Finishing | OutputsEvaluated | Ended |
@@ -42,6 +43,7 @@ mod action;
 mod codec;
 mod conclusion;
 mod decide;
+mod errand;
 mod event;
 mod evolve;
 mod index;
@@ -55,6 +57,7 @@ mod tests;
 pub use codec::*;
 pub use conclusion::*;
 pub use decide::*;
+pub use errand::*;
 pub use event::*;
 pub use index::*;
 pub use kestra_state::*;

@@ -1,6 +1,7 @@
 //! The folded state of a run: bounded by what is open, never by what is finished.
 
 use super::conclusion::Conclusion;
+use super::errand::ErrandTerms;
 use super::event::{EndStatus, Failure, ListName, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use super::step::{StepKey, step_id};
 use crate::ids::{Hash16, RunId};
@@ -107,6 +108,13 @@ pub enum Work {
     Backoff {
         timer: Option<u64>,
         sending: Option<Sending>,
+    },
+    /// Someone outside carries it out. `rests`: the attempt has failed, and the next one waits for the run to be
+    /// resumed.
+    Errand {
+        terms: Box<ErrandTerms>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        rests: bool,
     },
     Op,
     OpFailed {
@@ -382,6 +390,7 @@ impl RunState {
                 Work::Evaluating
                 | Work::Group(_)
                 | Work::Backoff { .. }
+                | Work::Errand { .. }
                 | Work::Sleeping { .. }
                 | Work::AtPause { .. }
                 | Work::Doubtful(_)
@@ -414,6 +423,14 @@ impl RunState {
     /// Steps whose expressions are to be evaluated.
     pub fn evaluated_steps(&self) -> Vec<StepKey> {
         self.steps.iter().filter(|(_, step)| step.work.is_evaluated()).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Steps that someone outside carries out, with the attempt that is out.
+    pub fn errands(&self) -> impl Iterator<Item = (&StepKey, u32, &ErrandTerms)> {
+        self.steps.iter().filter_map(|(key, step)| match &step.work {
+            Work::Errand { terms, rests: false } => Some((key, step.attempt, &**terms)),
+            _ => None,
+        })
     }
 
     /// Steps at which the run stands still, those it reached first before the others.

@@ -10,7 +10,7 @@ use crate::scope::Services;
 use semel_core::admission::Busy;
 use semel_core::run::{
     Action, By, EndStatus, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work,
-    decode_events,
+    decode_events, errand_id,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
@@ -117,6 +117,8 @@ pub struct Active {
     pub logs_ready: BTreeMap<StepKey, Vec<LogLine>>,
     pub inbox_seen: BTreeSet<u64>,
     pub timers_queued: BTreeSet<u64>,
+    /// Errands that have a row which is open, by step.
+    pub errands_out: BTreeMap<StepKey, Hash16>,
     /// Rows of timers that the state no longer has.
     pub stale_timers: Vec<u64>,
     pub events_since_snapshot: usize,
@@ -155,6 +157,7 @@ impl Active {
         memory: Memory,
         events_since_snapshot: usize,
     ) -> Active {
+        let errands_out = out_now(&state);
         Active {
             run: row.id,
             original: row.original(),
@@ -180,12 +183,19 @@ impl Active {
             ops_ready: BTreeMap::new(),
             logs_ready: BTreeMap::new(),
             inbox_seen: BTreeSet::new(),
+            errands_out,
             timers_queued: BTreeSet::new(),
             stale_timers: Vec::new(),
             events_since_snapshot,
             later: Vec::new(),
         }
     }
+}
+
+/// Errands that are out, each with the name of its attempt.
+pub(super) fn out_now(state: &RunState) -> BTreeMap<StepKey, Hash16> {
+    let out = state.errands().filter(|_| !state.restored && !state.is_ended());
+    out.map(|(step, attempt, _)| (step.clone(), errand_id(state.step_id(step), attempt))).collect()
 }
 
 /// What became of the wish to have a run in memory.

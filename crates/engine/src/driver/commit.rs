@@ -1,10 +1,10 @@
 //! Building a run's commit from what is pending.
 
-use super::active::{Active, Pending};
+use super::active::{Active, Pending, out_now};
 use semel_core::Millis;
-use semel_core::run::{Event, Phase, StepKey, encode_events};
+use semel_core::run::{Event, Phase, Seen, StepKey, encode_events};
 use semel_expr::Value;
-use semel_store::{CommitOp, HeadChange, RunCommit, Settle};
+use semel_store::{CommitOp, ErrandChange, ErrandMore, ErrandRow, HeadChange, RunCommit, Settle};
 use serde_json::{Value as Json, json};
 
 /// Events between two snapshots of a run.
@@ -64,6 +64,7 @@ impl Active {
             },
             timers_set,
             timers_cleared,
+            errands: self.errand_changes(&pending),
             effects: pending.effects.values().cloned().collect(),
             logs: pending.logs.clone(),
             labels: pending.labels_changed.then(|| self.memory.labels.clone().into_iter().collect()),
@@ -81,6 +82,46 @@ impl Active {
         self.head_active = commit.head.active;
         self.committed = pending;
         commit
+    }
+
+    /// Attempts that are over lose their rows' openness first, so that a step never has two that can be taken.
+    fn errand_changes(&mut self, pending: &Pending) -> Vec<ErrandChange> {
+        let before = std::mem::replace(&mut self.errands_out, out_now(&self.state));
+        let now = &self.errands_out;
+        let over = before.iter().filter(|(step, id)| now.get(*step) != Some(id));
+        let mut changes: Vec<ErrandChange> = over.map(|(_, id)| ErrandChange::End(*id)).collect();
+        for event in &pending.events {
+            let Event::ErrandSet { step, attempt, at, free_at, .. } = event else { continue };
+            let out = self.state.errands().find(|(key, out, _)| *key == step && out == attempt);
+            let (Some((_, _, terms)), Some(id)) = (out, now.get(step)) else { continue };
+            changes.push(ErrandChange::Set(Box::new(ErrandRow {
+                id: *id,
+                run: self.run,
+                queue: terms.queue.clone(),
+                domain: terms.domain.clone().unwrap_or_default(),
+                kind: terms.kind,
+                open: true,
+                taken: false,
+                priority: terms.priority,
+                free_at: *free_at,
+                due: None,
+                more: ErrandMore {
+                    step: step.clone(),
+                    attempt: *attempt,
+                    set_at: *at,
+                    response_ms: terms.response_ms,
+                    poll_ms: terms.poll_ms,
+                    attempt_ms: terms.attempt_ms,
+                    seen: Seen::default(),
+                    leased_until: None,
+                    told_late: false,
+                    request: self.memory.requests.get(step).cloned(),
+                    progress: None,
+                    next: None,
+                },
+            })));
+        }
+        changes
     }
 
     fn take_ops(&mut self, pending: &Pending) -> Vec<CommitOp> {

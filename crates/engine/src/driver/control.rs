@@ -1,8 +1,8 @@
 //! What a person asks of a run, as an input of its machine.
 
 use super::active::Active;
-use crate::api::Control;
-use semel_core::run::{By, EndStatus, Failure, Input, Payload, Phase, RunState, StepKey, TimerWhy, VerdictKind};
+use crate::api::{Control, ErrandAnswer};
+use semel_core::run::{By, EndStatus, Failure, Input, Payload, Phase, RunState, Said, StepKey, TimerWhy, VerdictKind};
 use semel_expr::Value;
 use serde_json::{Value as Json, json};
 
@@ -38,6 +38,17 @@ pub(super) fn control_input(active: &Active, control: Control, by: By) -> Result
             let known = |key: &&StepKey| key.0 == step || state.step_id(key).hex() == step;
             let found = state.steps.keys().find(known).cloned();
             Input::MarkStep { step: found.ok_or_else(|| format!("step `{step}` did not fail the run"))?, outcome, by }
+        }
+        Control::Errand { step, attempt, end, seen } => {
+            let stored = |json: &Json| Payload::new(Value::from_json(json).to_stored());
+            let said = match end {
+                ErrandAnswer::Done { output } => Said::Done { output: stored(&output) },
+                ErrandAnswer::Failed { message, output, for_good } => {
+                    let failure = Failure::new("errand_failed", message);
+                    Said::Failed { failure, output: output.as_ref().map(stored), for_good }
+                }
+            };
+            Input::Errand { step, attempt, said, seen }
         }
         Control::Verdict { step, verdict, result } => {
             let open: Vec<&StepKey> =

@@ -30,7 +30,7 @@ use control::control_input;
 use outcome::{masked, translate};
 use semel_core::limits::Limits;
 use semel_core::planted;
-use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, Payload, StepKey, decide};
+use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, Payload, Said, StepKey, decide};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
 use semel_store::{Done, Inbox, OpKind, RunCommit, RunRow, Settle, StoreError};
@@ -135,6 +135,11 @@ pub enum Out {
     Fenced(RunId),
     /// A timer was set for this instant.
     TimerAt(Millis),
+    /// Errands were set out in this queue.
+    Errands {
+        workspace: WorkspaceId,
+        queue: String,
+    },
     /// Another node drives the run: it must look at what was left for it.
     Nudge {
         workspace: WorkspaceId,
@@ -673,6 +678,9 @@ impl Active {
                 Input::ChildEnded { run, status, outputs: child_outputs(run, status, &outputs), doubts }
             }
             Inbox::DoubtsBelow { run, count } => Input::DoubtsBelow { run, count },
+            Inbox::ErrandLate { step, attempt, late, seen } => {
+                Input::Errand { step, attempt, said: Said::Late(late), seen }
+            }
             Inbox::Stop { by, status, code, text } => Input::Stop { by, status, failure: Failure::new(code, text) },
             Inbox::Restart { by } => Input::Restart { by },
             Inbox::Asked { ticket, control, by } => return self.asked(seq, ticket, control, by),

@@ -10,7 +10,7 @@ use semel_core::planted;
 use semel_core::run::{Action, Failure, Input, Performed, Phase, StepKey, Work, finishing_action};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
-use semel_store::{AdmitResult, CommitResult, Done, Refusal, RunCommit, Settle, StoreError};
+use semel_store::{AdmitResult, CommitResult, Done, ErrandChange, Refusal, RunCommit, Settle, StoreError};
 use semel_tasks::{Home, Log, Request, Stop};
 use serde_json::Value as Json;
 use std::cell::RefCell;
@@ -139,6 +139,11 @@ impl Driver {
         }
         if result.entered == Some(true) {
             active.queue.push_front(Queued::new(Input::Start));
+        }
+        for change in &commit.errands {
+            if let ErrandChange::Set(row) = change {
+                self.out.push(Out::Errands { workspace: active.workspace.clone(), queue: row.queue.clone() });
+            }
         }
         for ticket in pending.tickets {
             self.out.push(Out::Answer { ticket, answer: Ok(()) });

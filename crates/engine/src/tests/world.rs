@@ -284,7 +284,7 @@ impl World {
             Out::Again(happened) => self.queue.push_back(happened),
             Out::Wake { workspace, run } => self.queue.push_back(Happened::Wake { workspace, run }),
             Out::Fenced(run) => self.queue.push_back(Happened::Fenced(run)),
-            Out::Changed(_) | Out::TimerAt(_) => {}
+            Out::Changed(_) | Out::TimerAt(_) | Out::Errands { .. } => {}
             Out::Nudge { .. } | Out::AskElsewhere { .. } => panic!("there is no other node"),
         }
         false

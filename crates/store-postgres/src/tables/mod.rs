@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod claims;
 pub mod decisions;
+pub mod errands;
 pub mod files;
 pub mod history;
 pub mod runs;

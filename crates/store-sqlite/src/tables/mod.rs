@@ -5,6 +5,7 @@ pub mod admin;
 pub mod changes;
 pub mod claims;
 pub mod decisions;
+pub mod errands;
 pub mod files;
 pub mod found;
 pub mod history;

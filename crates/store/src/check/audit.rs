@@ -16,6 +16,8 @@ pub enum Table {
     /// In order of seq within a run.
     Journal,
     Timers,
+    /// In order of id within a run.
+    Errands,
     Effects,
     /// In order of seq within a run.
     Inbox,
@@ -24,14 +26,22 @@ pub enum Table {
 }
 
 impl Table {
-    pub const ALL: [Table; 6] =
-        [Table::Snapshots, Table::Journal, Table::Timers, Table::Effects, Table::Inbox, Table::Decisions];
+    pub const ALL: [Table; 7] = [
+        Table::Snapshots,
+        Table::Journal,
+        Table::Timers,
+        Table::Errands,
+        Table::Effects,
+        Table::Inbox,
+        Table::Decisions,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
             Table::Snapshots => "snapshots",
             Table::Journal => "journal",
             Table::Timers => "timers",
+            Table::Errands => "errands",
             Table::Effects => "effects",
             Table::Inbox => "inbox",
             Table::Decisions => "decisions",
@@ -44,6 +54,7 @@ pub enum Row {
     Snapshot(SnapshotRow),
     Journal(JournalRow),
     Timer(TimerRow),
+    Errand(Box<ErrandRow>),
     Effect(EffectRow),
     Inbox(RunId, u64, Inbox),
     Decision(Box<DecisionRow>),
@@ -55,6 +66,7 @@ impl Row {
             Row::Snapshot(row) => Some(row.run),
             Row::Journal(row) => Some(row.run),
             Row::Timer(row) => Some(row.run),
+            Row::Errand(row) => Some(row.run),
             Row::Effect(row) => Some(row.run),
             Row::Inbox(run, _, _) => Some(*run),
             Row::Decision(row) => row.run,

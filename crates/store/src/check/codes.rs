@@ -50,6 +50,8 @@ codes! {
     InboxUnread "inbox_unread" "R11" LOOK;
     TimerMissing "timer_missing" "R8" LOOK;
     TimerStray "timer_stray" "R8" REPORT;
+    ErrandMissing "errand_missing" "R11" LOOK;
+    ErrandStray "errand_stray" "R6" REPORT;
 
     EffectDiffers "effect_differs" "I7" REPORT;
     EffectWithoutIntent "effect_without_intent" "R6" LEDGER;

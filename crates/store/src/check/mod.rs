@@ -7,7 +7,7 @@
 //!
 //! | walk | in order of | sees |
 //! |---|---|---|
-//! | [`runs`] | run id | head, values, journal, snapshot, timers, effects, inbox, the decisions that name it |
+//! | [`runs`] | run id | head, values, journal, snapshot, timers, errands, effects, inbox, the decisions that name it |
 //! | [`keys`] | claim | the claim, its run, its decisions in order |
 //! | [`lanes`] | lane | who holds a slot, who waits |
 //!
@@ -90,6 +90,7 @@ pub struct Counts {
     pub events: u64,
     pub snapshots: u64,
     pub timers: u64,
+    pub errands: u64,
     pub effects: u64,
     pub messages: u64,
     pub decisions: u64,

@@ -18,7 +18,7 @@ use crate::rows::*;
 use crate::script::{RELEASED_FROM, watch_hash};
 use crate::tx::Result;
 use semel_core::admission::ClaimState;
-use semel_core::run::{Conclusion, Payload, Phase, RunState, Status, Work};
+use semel_core::run::{Conclusion, Payload, Phase, RunState, Status, StepKey, Work, errand_id};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ struct Whole {
     fold: Fold,
     snapshot: Option<SnapshotRow>,
     timers: BTreeMap<u64, Millis>,
+    /// Steps of errands whose attempts have not ended, by id.
+    errands: BTreeMap<Hash16, StepKey>,
     effects: Vec<EffectRow>,
     inbox: Vec<Inbox>,
     /// Sequence numbers of the decisions that made it.
@@ -99,6 +101,7 @@ impl Check<'_> {
             labels,
             snapshot: None,
             timers: BTreeMap::new(),
+            errands: BTreeMap::new(),
             effects: vec![],
             inbox: vec![],
             admitted: vec![],
@@ -275,6 +278,7 @@ impl Check<'_> {
                 Inbox::Promoted
                 | Inbox::Cancel { .. }
                 | Inbox::Delivered { .. }
+                | Inbox::ErrandLate { .. }
                 | Inbox::Stop { .. }
                 | Inbox::Restart { .. }
                 | Inbox::Asked { .. } => false,
@@ -324,6 +328,10 @@ impl Whole {
             Row::Timer(row) => {
                 self.timers.insert(row.timer, row.due);
             }
+            Row::Errand(row) if row.open => {
+                self.errands.insert(row.id, row.more.step);
+            }
+            Row::Errand(_) => {}
             Row::Effect(row) => self.effects.push(row),
             Row::Inbox(_, _, message) => self.inbox.push(message),
             Row::Decision(row) => {
@@ -428,6 +436,18 @@ impl Whole {
         for timer in self.timers.keys().filter(|timer| !due.contains_key(timer)) {
             findings.push((Code::TimerStray, format!("timer {timer} has a row, and the run does not wait for it")));
         }
+        // As for the timers: nobody gets the errands of a run that a restore holds.
+        let out = state.errands().filter(|_| !state.restored && !state.is_ended());
+        let out: BTreeMap<Hash16, &StepKey> =
+            out.map(|(step, attempt, _)| (errand_id(state.step_id(step), attempt), step)).collect();
+        for (id, step) in out.iter().filter(|(id, _)| !self.errands.contains_key(*id)) {
+            let text = format!("errand {} of step `{step}` is out, and nobody can take or answer it", id.hex());
+            findings.push((Code::ErrandMissing, text));
+        }
+        for (id, step) in self.errands.iter().filter(|(id, _)| !out.contains_key(*id)) {
+            let text = format!("errand {} of step `{step}` can be taken, and the run does not wait for it", id.hex());
+            findings.push((Code::ErrandStray, text));
+        }
         let mut expected: BTreeMap<&Hash16, &EffectRow> = self.fold.ledger.rows().collect();
         for row in &self.effects {
             match expected.remove(&row.step_id) {
@@ -481,6 +501,7 @@ impl super::Counts {
             Table::Snapshots => &mut self.snapshots,
             Table::Journal => &mut self.journal_rows,
             Table::Timers => &mut self.timers,
+            Table::Errands => &mut self.errands,
             Table::Effects => &mut self.effects,
             Table::Inbox => &mut self.messages,
             Table::Decisions => &mut self.decisions,

@@ -153,6 +153,7 @@ impl Bench {
             },
             timers_set: vec![],
             timers_cleared: vec![],
+            errands: vec![],
             effects: vec![],
             logs: vec![],
             labels: None,

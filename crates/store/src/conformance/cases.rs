@@ -1,7 +1,8 @@
 //! The list of cases, once.
 
 use super::{
-    Bench, admission, checks, commits, files, hear, lanes, lists, manage, removal, restore, search, terms, walls,
+    Bench, admission, checks, commits, errands, files, hear, lanes, lists, manage, removal, restore, search, terms,
+    walls,
 };
 
 /// Hands the list of `module::case` pairs to the macro named.
@@ -148,6 +149,16 @@ macro_rules! conformance_cases {
             removal::a_sweep_is_bounded,
             removal::a_sweep_drops_old_decisions,
             removal::a_sweep_drops_old_history,
+            errands::an_errand_is_taken_once,
+            errands::errands_are_handed_out_by_queue_domain_priority_and_age,
+            errands::no_more_of_a_queue_are_out_than_its_limit,
+            errands::whoever_asks_again_in_the_same_breath_gets_the_same,
+            errands::what_is_over_is_not_taken_and_keeps_no_values,
+            errands::a_sign_of_life_is_worth_another_lease,
+            errands::what_is_not_done_yet_can_be_taken_again_later,
+            errands::an_errand_that_nobody_takes_or_ends_is_late,
+            errands::errands_end_with_their_run,
+            errands::errands_go_with_their_run,
             files::a_file_is_seen_when_it_is_whole,
             files::a_file_comes_back_byte_for_byte,
             files::an_empty_file_is_one,

@@ -9,6 +9,7 @@ mod cases;
 mod checks;
 mod commits;
 pub mod differential;
+mod errands;
 mod files;
 mod hear;
 mod lanes;

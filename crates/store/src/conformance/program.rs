@@ -275,6 +275,7 @@ impl<'a> Program<'a> {
             head: self.head(settle),
             timers_set: (0..self.dice.below(3)).map(|i| (i, now.plus(self.dice.below(20) as i64))).collect(),
             timers_cleared: if self.dice.chance(20) { vec![0, 1] } else { vec![] },
+            errands: vec![],
             effects: (0..self.dice.below(2)).map(|_| self.effect(run)).collect(),
             logs: (0..self.dice.below(2)).map(|_| self.log(run)).collect(),
             labels: self.dice.chance(10).then(|| self.labels()),

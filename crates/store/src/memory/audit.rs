@@ -72,6 +72,11 @@ impl Audit for View<'_> {
             }
             Table::Journal => tables.journal.range(by_seq).for_each(|(_, row)| see(Ok(Row::Journal(row.clone())))),
             Table::Timers => tables.timers.range(by_seq).for_each(|(_, row)| see(Ok(Row::Timer(row.clone())))),
+            Table::Errands => {
+                let mut rows: Vec<&ErrandRow> = tables.errands_in(workspace).filter(|row| span.has(&row.run)).collect();
+                rows.sort_by_key(|row| (row.run, row.id));
+                rows.into_iter().for_each(|row| see(Ok(Row::Errand(Box::new(row.clone())))));
+            }
             Table::Effects => {
                 let by_step = bounds(workspace, span, Hash16([0; 16]), Hash16([u8::MAX; 16]));
                 tables.effects.range(by_step).for_each(|(_, row)| see(Ok(Row::Effect(row.clone()))));

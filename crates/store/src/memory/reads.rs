@@ -8,10 +8,12 @@ use crate::reads::*;
 use crate::rows::*;
 use crate::search::RunSearch;
 use crate::tx::Result;
+use crate::work::ErrandQueue;
 use semel_core::admission::Claim;
-use semel_core::run::SNAPSHOT_VERSION;
+use semel_core::run::{ErrandKind, SNAPSHOT_VERSION};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 
 impl Tables {
     pub(super) fn inbox_of(&self, workspace: &WorkspaceId, run: RunId) -> Vec<(u64, Inbox)> {
@@ -131,6 +133,41 @@ impl Reads for MemoryStore {
     fn logs(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<LogRow>> {
         let range = (workspace.clone(), id, after.saturating_add(1))..=(workspace.clone(), id, u64::MAX);
         Ok(self.tables.lock().logs.range(range).take(limit as usize).map(|(_, row)| row.clone()).collect())
+    }
+
+    fn errand(&self, workspace: &WorkspaceId, id: Hash16) -> Result<Option<ErrandRow>> {
+        Ok(self.tables.lock().errands.get(&(workspace.clone(), id)).cloned())
+    }
+
+    fn errands_of(&self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<ErrandRow>> {
+        Ok(self.tables.lock().errands_of(workspace, run).cloned().collect())
+    }
+
+    fn errands(
+        &self,
+        workspace: &WorkspaceId,
+        kind: ErrandKind,
+        after: Option<Hash16>,
+        limit: u32,
+    ) -> Result<Vec<ErrandRow>> {
+        let tables = self.tables.lock();
+        let wanted = |row: &&ErrandRow| row.open && row.kind == kind && after.is_none_or(|after| row.id > after);
+        Ok(tables.errands_in(workspace).filter(wanted).take(limit as usize).cloned().collect())
+    }
+
+    fn errand_counts(&self, workspace: &WorkspaceId) -> Result<Vec<(ErrandQueue, u64, u64)>> {
+        let mut counts: BTreeMap<ErrandQueue, (u64, u64)> = BTreeMap::new();
+        let tables = self.tables.lock();
+        for row in tables.errands_in(workspace).filter(|row| row.open) {
+            let queue = ErrandQueue { queue: row.queue.clone(), domain: row.domain.clone() };
+            let (waiting, taken) = counts.entry(queue).or_default();
+            *if row.taken { taken } else { waiting } += 1;
+        }
+        Ok(counts.into_iter().map(|(queue, (waiting, taken))| (queue, waiting, taken)).collect())
+    }
+
+    fn next_errand(&self) -> Result<Option<Millis>> {
+        Ok(self.tables.lock().errands.values().filter_map(|row| row.due).min())
     }
 
     fn effects(&self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<EffectRow>> {

@@ -22,6 +22,7 @@ pub struct Tables {
     pub journal: BTreeMap<(WorkspaceId, RunId, u64), JournalRow>,
     pub snapshots: BTreeMap<RunKey, SnapshotRow>,
     pub timers: BTreeMap<(WorkspaceId, RunId, u64), TimerRow>,
+    pub errands: BTreeMap<(WorkspaceId, Hash16), ErrandRow>,
     pub effects: BTreeMap<(WorkspaceId, RunId, Hash16), EffectRow>,
     pub logs: BTreeMap<(WorkspaceId, RunId, u64), LogRow>,
     pub inbox: BTreeMap<(WorkspaceId, RunId, u64), Inbox>,
@@ -52,6 +53,15 @@ pub fn forget_at(claim: &Claim) -> Option<Millis> {
 }
 
 impl Tables {
+    pub(super) fn errands_in(&self, workspace: &WorkspaceId) -> impl Iterator<Item = &ErrandRow> {
+        let key = |byte: u8| (workspace.clone(), Hash16([byte; 16]));
+        self.errands.range(key(0)..=key(u8::MAX)).map(|(_, row)| row)
+    }
+
+    pub(super) fn errands_of(&self, workspace: &WorkspaceId, run: RunId) -> impl Iterator<Item = &ErrandRow> {
+        self.errands_in(workspace).filter(move |row| row.run == run)
+    }
+
     /// Who waits in a lane, in order, with the number of their row.
     pub(super) fn queue_of(
         &self,
@@ -78,6 +88,7 @@ impl Tables {
             "journal": list(self.journal.iter().map(|((ws, _, _), r)| journal_row(ws, r))),
             "snapshots": list(self.snapshots.iter().map(|((ws, _), r)| with(row(ws, r), "state", text(&r.state)))),
             "timers": list(self.timers.values().map(|timer| json!(timer))),
+            "errands": list(self.errands.iter().map(|((ws, _), errand)| row(ws, errand))),
             "effects": list(self.effects.iter().map(|((ws, _, _), effect)| row(ws, effect))),
             "logs": list(self.logs.iter().map(|((ws, _, _), log)| row(ws, log))),
             "inbox": list(self.inbox.iter().map(|((ws, run, seq), message)| {

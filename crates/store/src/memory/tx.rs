@@ -5,8 +5,9 @@ use crate::error::StoreError;
 use crate::rows::*;
 use crate::script::RELEASED_FROM;
 use crate::tx::{Look, Result, Tx};
-use crate::work::FileChunk;
+use crate::work::{ErrandQueue, FileChunk};
 use semel_core::admission::{Claim, Lane};
+use semel_core::run::ErrandKind;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -239,6 +240,10 @@ impl Tx for MemoryTx<'_> {
         self.remove_of_run(|t| &mut t.inbox, &key)?;
         self.remove_of_run(|t| &mut t.changes, &key)?;
         self.remove_of_run(|t| &mut t.effects, &key)?;
+        let errands: Vec<Hash16> = self.tables.errands_of(workspace, id).map(|row| row.id).collect();
+        for errand in errands {
+            self.remove(|t| &mut t.errands, (workspace.clone(), errand))?;
+        }
         self.remove_files(&key)
     }
 
@@ -294,6 +299,45 @@ impl Tx for MemoryTx<'_> {
 
     fn delete_timers(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<()> {
         self.remove_of_run(|t| &mut t.timers, &(workspace.clone(), run))
+    }
+
+    fn errand(&mut self, workspace: &WorkspaceId, id: Hash16) -> Result<Option<ErrandRow>> {
+        Ok(self.tables.errands.get(&(workspace.clone(), id)).cloned())
+    }
+
+    fn put_errand(&mut self, workspace: &WorkspaceId, row: &ErrandRow) -> Result<()> {
+        self.put(|t| &mut t.errands, (workspace.clone(), row.id), row.clone())
+    }
+
+    fn open_errands(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<ErrandRow>> {
+        Ok(self.tables.errands_of(workspace, run).filter(|row| row.open).cloned().collect())
+    }
+
+    fn free_errands(&mut self, workspace: &WorkspaceId, queue: &ErrandQueue, limit: u32) -> Result<Vec<ErrandRow>> {
+        let now = self.now;
+        let here = |row: &&ErrandRow| {
+            let free = row.open && !row.taken && row.kind == ErrandKind::Worker && row.free_at <= now;
+            free && row.queue == queue.queue && row.domain == queue.domain
+        };
+        let mut found: Vec<ErrandRow> = self.tables.errands_in(workspace).filter(here).cloned().collect();
+        found.sort_by_key(|row| (u8::MAX - row.priority, row.free_at, row.id));
+        found.truncate(limit as usize);
+        Ok(found)
+    }
+
+    fn taken_errands(&mut self, workspace: &WorkspaceId, queue: &str) -> Result<u64> {
+        let taken = |row: &&ErrandRow| row.open && row.taken && row.queue == queue;
+        Ok(self.tables.errands_in(workspace).filter(taken).count() as u64)
+    }
+
+    fn late_errands(&mut self, limit: u32) -> Result<Vec<(WorkspaceId, ErrandRow)>> {
+        let now = self.now;
+        let late = |row: &ErrandRow| row.due.is_some_and(|due| due <= now);
+        let rows = self.tables.errands.iter().filter(|(_, row)| late(row));
+        let mut found: Vec<(WorkspaceId, ErrandRow)> = rows.map(|((ws, _), row)| (ws.clone(), row.clone())).collect();
+        found.sort_by(|(a_ws, a), (b_ws, b)| (a.due, a_ws, a.id).cmp(&(b.due, b_ws, b.id)));
+        found.truncate(limit as usize);
+        Ok(found)
     }
 
     fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use super::admit::{admit, append, reopen_claim, take_slot_again};
 use super::ending::{notify, settle_end, watch_hash};
+use super::errands;
 use super::hear::announce;
 use super::lanes;
 use super::manage::{KvWrite, kv_delete, kv_set, live_kv};
@@ -145,6 +146,9 @@ fn write_rows(tx: &mut dyn Tx, commit: &RunCommit, before: Before, out: &mut Com
     }
     for timer in &commit.timers_cleared {
         tx.delete_timer(workspace, commit.run, *timer)?;
+    }
+    for change in &commit.errands {
+        errands::change(tx, workspace, change)?;
     }
     for effect in &commit.effects {
         tx.put_effect(workspace, effect)?;

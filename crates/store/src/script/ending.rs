@@ -1,6 +1,7 @@
 //! What the end of a run means for its claims, its lane, its parent and its tree.
 
 use super::admit::append;
+use super::errands;
 use super::hear::announce;
 use super::lanes;
 use crate::rows::*;
@@ -100,6 +101,7 @@ fn cancel_quiet_tree(
     out.fenced.push(id);
     settle_claims(tx, &run, ClaimState::Cancelled)?;
     tx.delete_timers(workspace, id)?;
+    errands::end_all(tx, workspace, id)?;
     // Nobody will act on what was left for it.
     for (seq, _) in tx.inbox(workspace, id)? {
         tx.delete_inbox(workspace, id, seq)?;

@@ -7,6 +7,7 @@
 mod admit;
 mod commit;
 mod ending;
+mod errands;
 mod files;
 mod hear;
 mod lanes;
@@ -39,6 +40,11 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         }
         Work::Hear { workspace, hearing } => hear::hear(tx, workspace, hearing).map(|()| Done::Unit),
         Work::Heard { workspace, run, version } => hear::heard(tx, workspace, *run, *version),
+        Work::TakeErrands(request) => errands::take(tx, request),
+        Work::TouchErrand { workspace, id, worker, word } => {
+            errands::touch(tx, workspace, *id, worker.as_deref(), word)
+        }
+        Work::TellLate { limit } => errands::tell_late(tx, *limit),
         Work::KvSet { workspace, namespace, key, value, kv_type, overwrite, ttl_ms } => {
             let write =
                 manage::KvWrite { workspace, namespace, key, value, kv_type, overwrite: *overwrite, ttl_ms: *ttl_ms };

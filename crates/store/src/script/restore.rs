@@ -1,6 +1,7 @@
 //! A store made from a backup: what was open then may have gone on since, and nobody knows how far.
 
 use super::admit::append;
+use super::errands;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::{AdmitRequest, Done};
@@ -23,12 +24,13 @@ pub(super) fn restored(tx: &mut dyn Tx, row: &RestoredRow, accepted: Option<&By>
     Ok(Done::Count(count))
 }
 
-/// Nothing happens to the run any more before it is released: its timers have no rows, its claims
+/// Nothing happens to the run any more before it is released: its timers have no rows, nobody gets its errands, its claims
 /// are held, and whoever drove it is fenced.
 pub(super) fn hold(tx: &mut dyn Tx, run: &mut RunRow) -> Result<()> {
     let at = tx.now();
     append(tx, run, &[Event::Restored { at }])?;
     tx.delete_timers(&run.workspace, run.id)?;
+    errands::end_all(tx, &run.workspace, run.id)?;
     if run.status == Status::Running {
         // It may not have started yet; one that has does not mind being told.
         tx.push_inbox(&run.workspace, run.id, &Inbox::Promoted)?;

@@ -94,6 +94,7 @@ impl Machine<'_> {
                 };
                 self.send(key, first, Some(request));
             }
+            Ok(Evaluated::Errand { terms, request }) => self.set_errand(key, *terms, request),
             Ok(Evaluated::Variables(change)) => {
                 self.emit(match change {
                     VariableChange::Set(variables) => Event::VariablesSet { variables },

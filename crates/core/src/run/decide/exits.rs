@@ -80,6 +80,7 @@ impl Machine<'_> {
                 (
                     Work::Evaluating
                     | Work::Backoff { .. }
+                    | Work::Errand { .. }
                     | Work::Sleeping { .. }
                     | Work::AtPause { .. }
                     | Work::Child { .. }

@@ -16,6 +16,7 @@
 mod asked;
 mod children;
 mod effects;
+mod errands;
 mod evaluated;
 mod exits;
 mod pauses;
@@ -105,6 +106,7 @@ impl Machine<'_> {
             Input::Evaluated { step, result } => self.evaluated(&step, result),
             Input::OutputsEvaluated(result) => self.outputs_evaluated(result),
             Input::Performed { step, send, outcome } => self.performed(&step, send, outcome),
+            Input::Errand { step, attempt, said, seen } => return self.errand_said(&step, attempt, said, seen),
             Input::Continue => self.go_on(),
             Input::TimerFired { timer } => self.timer_fired(timer),
             Input::ChildEnded { run, status, outputs, doubts } => self.child_ended(run, status, outputs, doubts),

@@ -30,6 +30,16 @@ impl Machine<'_> {
             return refuse("the run is not paused; use restart for a failed run");
         }
         self.emit(Event::Resumed { by });
+        let resting: Vec<StepKey> = self
+            .state
+            .steps
+            .iter()
+            .filter(|(_, step)| matches!(step.work, Work::Errand { rests: true, .. }))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in resting {
+            self.set_errand_again(&key, 0);
+        }
         let ready: Vec<(StepKey, bool)> = self
             .state
             .steps

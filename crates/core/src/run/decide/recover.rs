@@ -35,6 +35,7 @@ impl Machine<'_> {
                 Work::Evaluating
                 | Work::Group(_)
                 | Work::Backoff { .. }
+                | Work::Errand { .. }
                 | Work::OpFailed { .. }
                 | Work::Sleeping { .. }
                 | Work::AtPause { .. }

@@ -6,6 +6,7 @@
 use super::{Machine, NotPossible, refuse};
 use crate::run::event::{By, Event, Input};
 use crate::run::state::{Phase, Timer};
+use crate::run::step::StepKey;
 
 impl Machine<'_> {
     pub(super) fn held_by_restore(&mut self, input: Input) -> Result<(), NotPossible> {
@@ -27,6 +28,7 @@ impl Machine<'_> {
             Input::Pause { .. }
             | Input::Resume { .. }
             | Input::ResumeStep { .. }
+            | Input::Errand { .. }
             | Input::Restart { .. }
             | Input::RestartMarked { .. }
             | Input::Replay { .. }
@@ -52,12 +54,16 @@ impl Machine<'_> {
         }
     }
 
-    /// The restore took the rows of the timers away, so each is set again.
+    /// The restore took the rows of timers and errands away, so each is set again.
     fn release(&mut self, by: By) {
         self.emit(Event::Released { by });
         let timers: Vec<(u64, Timer)> = self.state.timers.iter().map(|(id, timer)| (*id, timer.clone())).collect();
         for (timer, Timer { due, step, why }) in timers {
             self.emit(Event::TimerSet { timer, due, step, why });
+        }
+        let errands: Vec<StepKey> = self.state.errands().map(|(key, ..)| key.clone()).collect();
+        for key in errands {
+            self.set_errand_again(&key, 0);
         }
     }
 }

@@ -45,6 +45,7 @@ pub fn nothing_starts(decided: &Decided) {
         let starts = match event {
             Event::StepStarted { .. }
             | Event::Intent { .. }
+            | Event::ErrandSet { .. }
             | Event::OpRequested { .. }
             | Event::ChildRequested { .. } => true,
             Event::TimerSet { why, .. } => *why == TimerWhy::Sleep,

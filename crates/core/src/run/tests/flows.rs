@@ -24,6 +24,10 @@ pub fn inline(id: &str) -> Task {
     task(id, TaskKind::Leaf { mode: LeafMode::Inline, config: Json::Null })
 }
 
+pub fn errand(id: &str) -> Task {
+    task(id, TaskKind::Leaf { mode: LeafMode::Errand, config: Json::Null })
+}
+
 pub fn op(id: &str) -> Task {
     task(id, TaskKind::Leaf { mode: LeafMode::Op, config: Json::Null })
 }

@@ -21,6 +21,7 @@ macro_rules! scenarios {
 mod asked;
 mod crashes;
 mod effects;
+mod errands;
 mod exits;
 mod groups;
 mod kinds;
@@ -38,6 +39,7 @@ fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
         kinds::SCENARIOS,
         exits::SCENARIOS,
         effects::SCENARIOS,
+        errands::SCENARIOS,
         crashes::SCENARIOS,
         verdicts::SCENARIOS,
         people::SCENARIOS,

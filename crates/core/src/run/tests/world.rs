@@ -316,6 +316,10 @@ impl World {
                 Evaluated::Inline { result: Ok(Some(payload("inline"))), labels: None }
             }
             (_, TaskKind::Leaf { mode: LeafMode::Op, .. }) => Evaluated::Op,
+            (_, TaskKind::Leaf { mode: LeafMode::Errand, .. }) => Evaluated::Errand {
+                terms: Box::new(super::errands::terms(ErrandKind::Worker)),
+                request: payload("errand"),
+            },
             (_, TaskKind::Leaf { mode: LeafMode::Effect, .. }) => Evaluated::Effect {
                 class: task.effect.class.unwrap_or(EffectClass::Naked),
                 out_key: task.effect.key.clone(),

@@ -1,0 +1,161 @@
+//! Errands at the doors: taking them, keeping them, answering them.
+//!
+//! | and if the process dies … | then |
+//! |---|---|
+//! | after an errand was taken and before whoever asked has heard of it | nobody gives a sign of life, and the next attempt is set out when its time is over; asked once more in the same breath, the same one is handed out |
+//! | after an answer is durable and before whoever gave it has heard | the repeat finds that the attempt has ended, and changes nothing |
+
+use crate::api::{Control, ControlError, ErrandAnswer};
+use crate::handle::Engine;
+use parking_lot::Mutex;
+use semel_core::run::By;
+use semel_core::{Hash16, WorkspaceId};
+use semel_expr::{Part, Value};
+use semel_store::{Done, ErrandRow, ErrandWord, StoreError, TakeErrands, Work};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Errands that may be told of as late in one go.
+const LATE_MAX: u32 = 200;
+/// Another node may set an errand out, or one may become free by itself: nobody relies on the bell alone.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Rung when errands are set out; one for each queue that somebody waits at.
+#[derive(Default)]
+pub struct Bells(Mutex<BTreeMap<(WorkspaceId, String), Arc<Notify>>>);
+
+impl Bells {
+    pub fn ring(&self, workspace: &WorkspaceId, queue: &str) {
+        let bells = self.0.lock();
+        if let Some(bell) = bells.get(&(workspace.clone(), queue.to_owned())) {
+            bell.notify_waiters();
+        }
+    }
+
+    fn at(&self, workspace: &WorkspaceId, queue: &str) -> Arc<Notify> {
+        let mut bells = self.0.lock();
+        // Those that nobody waits at any more.
+        bells.retain(|_, bell| Arc::strong_count(bell) > 1);
+        bells.entry((workspace.clone(), queue.to_owned())).or_default().clone()
+    }
+}
+
+/// An errand as whoever takes it is given it.
+#[derive(Clone, Debug)]
+pub struct Errand {
+    pub row: ErrandRow,
+    /// What is asked for, its secrets filled in.
+    pub request: Json,
+}
+
+/// Why an answer to an errand was not taken.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ErrandError {
+    #[error("no such errand")]
+    Unknown,
+    /// It was answered, given up or withdrawn before. What is said changes nothing.
+    #[error("the attempt has ended already")]
+    Over(Box<ErrandRow>),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    /// Hands errands out; waits at most so long for the first.
+    pub async fn take_errands(&self, request: TakeErrands, wait: Duration) -> Result<Vec<Errand>, StoreError> {
+        let until = tokio::time::Instant::now() + wait;
+        let bell = (!wait.is_zero()).then(|| self.bells.at(&request.workspace, &request.from.queue));
+        loop {
+            // Listening before looking: what is set out in between rings.
+            let rung = bell.as_ref().map(|bell| bell.notified());
+            let taken = match self.write(Work::TakeErrands(Box::new(request.clone()))).await? {
+                Done::Errands(rows) => rows,
+                other => return Err(StoreError::Bug(format!("errands were asked for, and the store said {other:?}"))),
+            };
+            let now = tokio::time::Instant::now();
+            let Some(rung) = rung.filter(|_| taken.is_empty() && now < until && !self.is_stopping()) else {
+                return taken.into_iter().map(|row| self.errand_of(&request.workspace, row)).collect();
+            };
+            // Either way it looks again.
+            let _ = tokio::time::timeout_at(until.min(now + LOOK_AGAIN), rung).await;
+        }
+    }
+
+    /// What is asked for; a secret that cannot be read is left out with its name.
+    pub fn errand_of(&self, workspace: &WorkspaceId, row: ErrandRow) -> Result<Errand, StoreError> {
+        let stored = row.more.request.clone().unwrap_or(Json::Null);
+        let fill = |part: &Part| self.services.secrets.reveal(workspace, part);
+        let value = Value::from_stored(&stored);
+        let request = match value.fill(&fill) {
+            Ok(filled) => filled,
+            Err(error) => {
+                tracing::warn!(run = %row.run, error, "a secret of an errand cannot be read");
+                value.to_masked_json()
+            }
+        };
+        Ok(Errand { row, request })
+    }
+
+    /// A sign of life, or word that it is not done yet.
+    pub async fn touch_errand(
+        &self,
+        workspace: &WorkspaceId,
+        id: Hash16,
+        worker: Option<String>,
+        word: ErrandWord,
+    ) -> Result<ErrandRow, ErrandError> {
+        match self.write(Work::TouchErrand { workspace: workspace.clone(), id, worker, word }).await? {
+            Done::Errands(mut rows) if rows.len() == 1 => {
+                let row = rows.remove(0);
+                self.bells.ring(workspace, &row.queue);
+                Ok(row)
+            }
+            _ => Err(self.not_awaited(workspace, id)?),
+        }
+    }
+
+    /// Records what became of an attempt; durable when this returns.
+    pub async fn answer_errand(
+        &self,
+        workspace: &WorkspaceId,
+        id: Hash16,
+        end: ErrandAnswer,
+        worker: Option<String>,
+    ) -> Result<ErrandRow, ErrandError> {
+        let Some(row) = self.store().errand(workspace, id)? else { return Err(ErrandError::Unknown) };
+        if !row.open {
+            return Err(ErrandError::Over(Box::new(row)));
+        }
+        let mut seen = row.more.seen.clone();
+        seen.worker = worker.or(seen.worker);
+        let by = By { who: seen.worker.clone().unwrap_or_else(|| "worker".to_owned()), why: String::new() };
+        let control = Control::Errand { step: row.more.step.clone(), attempt: row.more.attempt, end, seen };
+        match self.control(workspace, row.run, control, by).await {
+            Ok(()) => Ok(row),
+            Err(ControlError::NotPossible(_)) => Err(ErrandError::Over(Box::new(row))),
+            Err(ControlError::Unknown | ControlError::Inputs(_)) => Err(ErrandError::Unknown),
+            Err(ControlError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    fn not_awaited(&self, workspace: &WorkspaceId, id: Hash16) -> Result<ErrandError, StoreError> {
+        let known = self.store().errand(workspace, id)?;
+        Ok(known.map_or(ErrandError::Unknown, |row| ErrandError::Over(Box::new(row))))
+    }
+
+    /// Tells runs of errands that are late.
+    pub(crate) async fn tell_late_errands(&self) -> Result<(), StoreError> {
+        if self.store().next_errand()?.is_none_or(|due| due > self.store().now()) {
+            return Ok(());
+        }
+        if let Done::Wake(runs) = self.write(Work::TellLate { limit: LATE_MAX }).await? {
+            for (workspace, run) in runs {
+                self.told.wake(workspace, run);
+            }
+        }
+        Ok(())
+    }
+}
