@@ -12,6 +12,7 @@
 //! | [`fingerprint`] | are these two payloads the same? |
 //! | [`date`] | what day is it where it was written? |
 //! | [`files`] | what is the address of a file? |
+//! | [`labels`] | which labels are the system's own? |
 //! | [`limits`] | how much is too much? |
 
 pub mod admission;
@@ -21,6 +22,7 @@ pub mod files;
 pub mod fingerprint;
 pub mod ids;
 pub mod ir;
+pub mod labels;
 pub mod limits;
 pub mod planted;
 pub mod run;

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     pub body_bytes_max: usize,
+    /// Of what a webhook is sent.
+    pub webhook_bytes_max: usize,
+    /// Of a form with its files, and the time for it.
+    pub upload_bytes_max: u64,
+    pub upload_read_ms_max: u64,
     pub header_bytes_max: usize,
     pub connections_max: usize,
     pub header_read_ms_max: u64,
@@ -39,6 +44,9 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             body_bytes_max: 1024 * 1024,
+            webhook_bytes_max: 4 * 1024 * 1024,
+            upload_bytes_max: 512 * 1024 * 1024,
+            upload_read_ms_max: 600_000,
             header_bytes_max: 16 * 1024,
             connections_max: 1024,
             header_read_ms_max: 10_000,

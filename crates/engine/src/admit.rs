@@ -221,7 +221,7 @@ fn reads_at_admission(flow: &LoadedFlow, trigger: Option<&Trigger>) -> bool {
         || flow.lane.as_ref().is_some_and(|lane| lane.key.is_some())
 }
 
-/// Flow labels without `system.*`, then the request's.
+/// Flow labels without `system.*`, then the request's; what a trigger has started says so.
 fn merge_labels(occurrence: &Occurrence, flow: &LoadedFlow) -> Vec<(String, String)> {
     let mut merged: IndexMap<String, String> = flow
         .index
@@ -231,6 +231,9 @@ fn merge_labels(occurrence: &Occurrence, flow: &LoadedFlow) -> Vec<(String, Stri
         .filter(|(k, _)| !k.starts_with("system."))
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect();
+    if matches!(occurrence.door, Door::Webhook | Door::Schedule | Door::Flow) {
+        merged.insert(semel_core::labels::FROM.to_owned(), "trigger".to_owned());
+    }
     merged.extend(occurrence.labels.iter().cloned());
     merged.into_iter().collect()
 }
@@ -381,7 +384,11 @@ fn fingerprint(flow: &LoadedFlow, occurrence: &Occurrence) -> Fingerprint {
     let part = |name: &str| occurrence.trigger.payload(name).unwrap_or(&none);
     let uploaded = occurrence.run.map(|run| without(&occurrence.inputs, &run.to_string()));
     let inputs = uploaded.as_ref().unwrap_or(&occurrence.inputs);
-    Fingerprint::of(&[&json!(flow.flow_ref.to_string()), inputs, part("body"), part("parameters")])
+    let name = json!(flow.flow_ref.to_string());
+    let mut parts = vec![&name, inputs, part("body"), part("parameters")];
+    // Few webhooks have one, and what the others are known by stays as it is.
+    parts.extend(occurrence.trigger.payload("path"));
+    Fingerprint::of(&parts)
 }
 
 /// The addresses of uploaded files name the run that was to be; another delivery of the same files names another.

@@ -159,6 +159,8 @@ impl std::fmt::Debug for ResolvedSignature {
 #[serde(tag = "control", rename_all = "snake_case")]
 pub enum Control {
     Cancel,
+    /// The sub-runs of the run go on by themselves.
+    CancelAlone,
     Pause,
     Resume,
     /// Of a run that stands still at a step, named by its id or path. `inputs` are checked and in stored form already:

@@ -319,10 +319,10 @@ impl Evaluator<'_> {
                 let flow_id = flow_id.unwrap_or_else(|| self.flow.flow_ref.id.clone());
                 OpKind::Toggle { flow: FlowRef::new(own(namespace), flow_id), trigger, enabled }
             }
-            KvOp::Kill { run } => {
+            KvOp::Kill { run, alone } => {
                 let unknown = || Failure::new("run_unknown", format!("`{run}` is not the id of a run"));
                 let by = By { who: format!("run {}", self.family.run), why: "a task of it asked for that".into() };
-                OpKind::Kill { run: run.parse().map_err(|()| unknown())?, by }
+                OpKind::Kill { run: run.parse().map_err(|()| unknown())?, by, alone }
             }
         })
     }
@@ -378,6 +378,9 @@ impl Evaluator<'_> {
         if spec.inherit_labels {
             labels.extend(self.scope.memory.labels.clone());
         }
+        // What a hidden run starts is hidden too.
+        let kind = self.scope.memory.labels.get_key_value(semel_core::labels::KIND);
+        labels.extend(kind.map(|(name, value)| (name.clone(), value.clone())));
         for (name, template) in &spec.labels {
             labels.push((name.clone(), self.plain_text(template, "labels")?));
         }

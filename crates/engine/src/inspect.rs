@@ -6,6 +6,7 @@ use crate::handle::Engine;
 use crate::inputs;
 use crate::memory::Memory;
 use crate::scope::{ExprScope, RunScope};
+use semel_core::ir::InputDef;
 use semel_core::run::{RunState, StepKey, decode_events};
 use semel_core::{FlowRef, RunId, WorkspaceId};
 use semel_expr::{Budget, Template, Value, render};
@@ -45,27 +46,7 @@ impl Engine {
         let memory = Memory::default();
         let now = self.store().now();
         let scope = ExprScope { services: &self.services, workspace, flow, memory: &memory, run: None, now };
-        let one = |def: &semel_core::ir::InputDef| {
-            let mut out = CheckedInput {
-                id: def.id.clone(),
-                kind: serde_json::json!(def.input_type).as_str().unwrap_or_default().to_owned(),
-                required: def.required,
-                is_default: given.get(&def.id).is_none() && def.defaults.is_some(),
-                value: None,
-                errors: Vec::new(),
-            };
-            match inputs::check(std::slice::from_ref(def), given, &scope) {
-                Ok(stored) => {
-                    let public = crate::public_json(&stored);
-                    let found = public.get(&def.id).cloned();
-                    let nested = || def.id.split('.').try_fold(&public, |at, part| at.get(part)).cloned();
-                    out.value = found.or_else(nested).filter(|value| !value.is_null());
-                }
-                Err(errors) => out.errors = errors.into_iter().map(|error| error.message).collect(),
-            }
-            out
-        };
-        flow.index.flow.inputs.iter().map(one).collect()
+        each_by_itself(&flow.index.flow.inputs, given, &scope)
     }
 
     /// Evaluates a text as a task of the run would, at a step of it or at none. `None`: there is no such run. What the
@@ -115,4 +96,29 @@ impl Engine {
         let rendered: Result<Value, _> = render(&parsed, &scope, &mut Budget::default());
         Ok(Some(rendered.map(|value| value.to_text()).map_err(|error| error.message)))
     }
+}
+
+/// What each input would come to, whatever the others do.
+pub(crate) fn each_by_itself(defs: &[InputDef], given: &Json, scope: &ExprScope<'_>) -> Vec<CheckedInput> {
+    let one = |def: &InputDef| {
+        let mut out = CheckedInput {
+            id: def.id.clone(),
+            kind: serde_json::json!(def.input_type).as_str().unwrap_or_default().to_owned(),
+            required: def.required,
+            is_default: given.get(&def.id).is_none() && def.defaults.is_some(),
+            value: None,
+            errors: Vec::new(),
+        };
+        match inputs::check(std::slice::from_ref(def), given, scope) {
+            Ok(stored) => {
+                let public = crate::public_json(&stored);
+                let found = public.get(&def.id).cloned();
+                let nested = || def.id.split('.').try_fold(&public, |at, part| at.get(part)).cloned();
+                out.value = found.or_else(nested).filter(|value| !value.is_null());
+            }
+            Err(errors) => out.errors = errors.into_iter().map(|error| error.message).collect(),
+        }
+        out
+    };
+    defs.iter().map(one).collect()
 }

@@ -7,6 +7,7 @@ use crate::api::{Control, ControlError};
 use crate::flows::LoadedFlow;
 use crate::handle::Engine;
 use crate::inputs;
+use crate::inspect::{CheckedInput, each_by_itself};
 use crate::memory::Memory;
 use crate::scope::{ExprScope, RunScope};
 use semel_core::ir::{InputDef, TaskKind};
@@ -59,6 +60,18 @@ impl Engine {
         Ok(pause)
     }
 
+    /// What each input of the step at which the run stands still first would come to. Nothing changes.
+    pub fn check_resume_inputs(
+        &self,
+        workspace: &WorkspaceId,
+        run: RunId,
+        given: &Json,
+    ) -> Result<Vec<CheckedInput>, ControlError> {
+        let told = self.told_of(workspace, run)?;
+        let pause = told.find(None)?;
+        Ok(each_by_itself(&pause.inputs, given, &self.scope_at(workspace, run, &told, &pause)))
+    }
+
     /// Lets a run go on: one that a person paused, or one that stands still at a step.
     pub async fn resume(
         &self,
@@ -92,6 +105,20 @@ impl Engine {
         if pause.inputs.is_empty() {
             return Ok(None);
         }
+        let scope = self.scope_at(workspace, run, told, pause);
+        let nothing = json!({});
+        let given = if given.is_null() { &nothing } else { given };
+        inputs::check(&pause.inputs, given, &scope).map(Some).map_err(ControlError::Inputs)
+    }
+
+    /// What expressions of the step see.
+    fn scope_at<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        run: RunId,
+        told: &'a Told,
+        pause: &'a OpenPause,
+    ) -> ExprScope<'a> {
         let run = RunScope {
             id: run,
             original: told.row.original(),
@@ -100,17 +127,14 @@ impl Engine {
             state: &told.state,
             step: Some(&pause.step),
         };
-        let scope = ExprScope {
+        ExprScope {
             services: &self.services,
             workspace,
             flow: &told.flow,
             memory: &told.memory,
             run: Some(run),
             now: self.store().now(),
-        };
-        let nothing = json!({});
-        let given = if given.is_null() { &nothing } else { given };
-        inputs::check(&pause.inputs, given, &scope).map(Some).map_err(ControlError::Inputs)
+        }
     }
 
     fn told_of(&self, workspace: &WorkspaceId, run: RunId) -> Result<Told, ControlError> {

@@ -30,6 +30,8 @@ pub struct ReplayWish {
     pub revision: Option<u32>,
     /// Instead of those of the old run.
     pub inputs: Option<Json>,
+    /// The id that the new run gets, if files for its inputs were taken in under it.
+    pub run: Option<RunId>,
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -149,7 +151,7 @@ pub fn prepare_replay(
         fingerprint: Fingerprint::of(&[&Json::String(row.flow.to_string()), &inputs]),
         policy: semel_core::admission::Policy { require_key: false, ..preset },
         lane,
-        run: services.entropy.run_id(now),
+        run: wish.run.unwrap_or_else(|| services.entropy.run_id(now)),
         inputs,
         trigger,
         labels: with_label(&labels, "system.replay"),

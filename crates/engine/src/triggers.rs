@@ -151,6 +151,31 @@ impl Engine {
         self.asked(workspace, flow, trigger, TriggerChange::Unlock).await
     }
 
+    /// Lets a trigger begin anew: it waits for no run, and a poll is made at once.
+    pub async fn restart_trigger(
+        &self,
+        workspace: &WorkspaceId,
+        flow: &FlowRef,
+        trigger: &str,
+    ) -> Result<(), TriggerError> {
+        let view = self.trigger(workspace, flow, trigger)?.ok_or(TriggerError::Unknown)?;
+        let polls = view.trigger().is_some_and(|trigger| matches!(trigger.kind, TriggerKind::Http { .. }));
+        let change = if polls { TriggerChange::Restart } else { TriggerChange::Unlock };
+        self.asked(workspace, flow, trigger, change).await
+    }
+
+    /// Forgets all that is remembered of a trigger: that somebody has switched it off, its backfill, the run it waits
+    /// for, when it last fired. As long as its flow has it, it goes on from now.
+    pub async fn forget_trigger(
+        &self,
+        workspace: &WorkspaceId,
+        flow: &FlowRef,
+        trigger: &str,
+    ) -> Result<(), TriggerError> {
+        self.trigger(workspace, flow, trigger)?.ok_or(TriggerError::Unknown)?;
+        self.asked(workspace, flow, trigger, TriggerChange::Forget).await
+    }
+
     fn has_backfill(&self, workspace: &WorkspaceId, flow: &FlowRef, trigger: &str) -> Result<(), TriggerError> {
         let view = self.trigger(workspace, flow, trigger)?.ok_or(TriggerError::Unknown)?;
         match view.row.state.backfill {

@@ -12,6 +12,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use semel_core::run::By;
 use semel_core::{Millis, RunId, WorkspaceId};
 use serde::Serialize;
@@ -29,6 +30,23 @@ pub struct Call {
     /// The names of the headers as they were written, where that is known.
     pub spelling: Spelling,
     pub body: Bytes,
+    /// The body of a form, of which nothing was read yet.
+    pub incoming: Incoming,
+}
+
+/// A body that is read as it arrives, once.
+#[derive(Default)]
+pub struct Incoming(Mutex<Option<Body>>);
+
+impl Incoming {
+    pub fn new(body: Body) -> Incoming {
+        Incoming(Mutex::new(Some(body)))
+    }
+
+    /// Whoever asks again gets an empty one.
+    pub fn take(&self) -> Body {
+        self.0.lock().take().unwrap_or_default()
+    }
 }
 
 impl Call {

@@ -119,9 +119,10 @@ codes! {
     SignatureExpired = "signature_expired", 401, "The signature is too old or too new";
     SignatureNotConfigured = "signature_not_configured", 503, "The webhook's secret is not configured";
 
-    // Key-value store and secrets.
+    // Key-value store, files and secrets.
     KvUnknown = "kv_unknown", 404, "There is no such key in this namespace";
     Expired = "expired", 410, "The value has expired";
+    FileUnknown = "file_unknown", 404, "There is no such file";
     SecretUnknown = "secret_unknown", 404, "There is no such secret";
     SecretNameInvalid = "secret_name_invalid", 400, "This cannot be the name of a secret";
     SecretsUnavailable = "secrets_unavailable", 503, "No encryption key is configured";

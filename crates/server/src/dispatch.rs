@@ -3,7 +3,7 @@
 //! refuse; nothing is stored before the handler runs.
 
 use crate::auth::{self, Principal};
-use crate::call::{Answer, Call, Query};
+use crate::call::{Answer, Call, Incoming, Query};
 use crate::codes::Code;
 use crate::doors::kestra::{self, tenant};
 use crate::problem::{Problem, ProblemCode};
@@ -21,11 +21,14 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt};
+use semel_core::limits::Limits;
 use semel_core::{Millis, WorkspaceId};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument;
 
 tokio::task_local! {
@@ -155,19 +158,33 @@ async fn admit_request(
         // HEAD is served where GET is served, but looking must never start a run.
         return Err(method_not_allowed(&parts.uri));
     }
-    check_declared_length(&parts.headers, app.limits().body_bytes_max)?;
+    check_declared_length(&parts.headers, bytes_max(route, app.limits()))?;
     if app.config().dev {
         check_browser(&parts.headers)?;
     }
     let who = who?;
     let params = params.ok_or_else(|| Problem::new(Code::PathNotFound, "the path is not UTF-8"))?;
     let query = query(route, &parts.uri)?;
-    let body = match route.takes {
-        Takes::Nothing => Bytes::new(),
-        Takes::Json | Takes::Text | Takes::Raw | Takes::Form => read_body(app, body).await?,
-    };
+    let (mut whole, mut incoming) = (Whole::default(), Incoming::default());
+    match route.takes {
+        Takes::Nothing => {}
+        Takes::Json | Takes::Text | Takes::Raw => whole = read_body(app, route, body).await?,
+        Takes::Form => incoming = Incoming::new(body),
+    }
     let spelling = parts.extensions.get::<Spelling>().cloned().unwrap_or_default();
-    (route.handler)(Call { app: app.clone(), who, params, query, headers: parts.headers, spelling, body }).await
+    let (app, headers, body) = (app.clone(), parts.headers, whole.bytes);
+    // A large body keeps its place until it is dealt with.
+    let _place = whole.place;
+    (route.handler)(Call { app, who, params, query, headers, spelling, body, incoming }).await
+}
+
+/// How much a body may have. The bytes of a form are not kept in memory, and what webhooks send cannot be made smaller.
+fn bytes_max(route: &Route, limits: &Limits) -> u64 {
+    match (route.takes, route.access) {
+        (Takes::Form, _) => limits.upload_bytes_max,
+        (_, auth::Access::Webhook) => limits.webhook_bytes_max as u64,
+        _ => limits.body_bytes_max as u64,
+    }
 }
 
 /// The one place where a role is checked. Whatever is not allowed by the route's row is refused.
@@ -277,20 +294,28 @@ fn query(route: &Route, uri: &Uri) -> Result<Query, Problem> {
     Ok(Query(pairs))
 }
 
-fn too_large(max: usize) -> Problem {
+fn too_large(max: u64) -> Problem {
     Problem::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; nothing was stored"))
 }
 
-fn check_declared_length(headers: &HeaderMap, max: usize) -> Result<(), Problem> {
+fn check_declared_length(headers: &HeaderMap, max: u64) -> Result<(), Problem> {
     let declared =
         headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > max as u64) { Err(too_large(max)) } else { Ok(()) }
+    if declared.is_some_and(|length| length > max) { Err(too_large(max)) } else { Ok(()) }
+}
+
+/// A body as it came. One that is larger than most holds one of few places, so that many of them do not fill memory.
+#[derive(Default)]
+struct Whole {
+    bytes: Bytes,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads at most the limit, whatever the framing, in at most the limit's time.
-async fn read_body(app: &AppState, body: Body) -> Result<Bytes, Problem> {
+async fn read_body(app: &AppState, route: &Route, body: Body) -> Result<Whole, Problem> {
     let limits = app.limits();
-    let mut reading = std::pin::pin!(collect(body, limits.body_bytes_max));
+    let max = usize::try_from(bytes_max(route, limits)).unwrap_or(usize::MAX);
+    let mut reading = std::pin::pin!(collect(body, max, limits.body_bytes_max, app.large_bodies()));
     if let Poll::Ready(read) = futures_util::poll!(reading.as_mut()) {
         return read; // it came with the head, as nearly all do
     }
@@ -300,30 +325,35 @@ async fn read_body(app: &AppState, body: Body) -> Result<Bytes, Problem> {
     }
 }
 
-async fn collect(body: Body, max: usize) -> Result<Bytes, Problem> {
+async fn collect(body: Body, max: usize, usual: usize, places: &Arc<Semaphore>) -> Result<Whole, Problem> {
     if body.is_end_stream() {
-        return Ok(Bytes::new());
+        return Ok(Whole::default());
     }
     let mut chunks = body.into_data_stream();
     let mut next = async || match chunks.next().await {
         None => Ok(None),
-        Some(Ok(chunk)) if chunk.len() > max => Err(too_large(max)),
+        Some(Ok(chunk)) if chunk.len() > max => Err(too_large(max as u64)),
         Some(Ok(chunk)) => Ok(Some(chunk)),
         Some(Err(_)) => Err(Problem::new(Code::BodyUnreadable, "the body broke off; nothing was stored")),
     };
     // Nearly every body comes in one piece, and is taken as it is.
-    let Some(first) = next().await? else { return Ok(Bytes::new()) };
-    let Some(second) = next().await? else { return Ok(first) };
+    let Some(first) = next().await? else { return Ok(Whole::default()) };
+    let Some(second) = next().await? else { return Ok(Whole { bytes: first, place: None }) };
     let mut all = BytesMut::from(first);
-    let mut chunk = second;
+    let (mut chunk, mut place) = (second, None);
     loop {
-        if all.len() + chunk.len() > max {
-            return Err(too_large(max));
+        let bytes = all.len() + chunk.len();
+        if bytes > max {
+            return Err(too_large(max as u64));
+        }
+        if bytes > usual && place.is_none() {
+            // Nobody closes these places.
+            place = places.clone().acquire_owned().await.ok();
         }
         all.extend_from_slice(&chunk);
         match next().await? {
             Some(more) => chunk = more,
-            None => return Ok(all.freeze()),
+            None => return Ok(Whole { bytes: all.freeze(), place }),
         }
     }
 }
@@ -409,9 +439,16 @@ mod tests {
                 (0..n).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(b"abcd"))),
             ))
         };
-        assert_eq!(collect(chunks(4), 16).await.unwrap().len(), 16);
-        assert_eq!(collect(chunks(5), 16).await.unwrap_err().code, Code::BodyTooLarge);
-        assert_eq!(collect(Body::empty(), 0).await.unwrap().len(), 0);
+        let places = Arc::new(Semaphore::new(1));
+        let read = async |body, max| {
+            let read = collect(body, max, 8, &places).await;
+            read.map(|whole| (whole.bytes.len(), whole.place.is_some())).map_err(|problem| problem.code)
+        };
+        assert_eq!(read(chunks(4), 16).await, Ok((16, true)), "it has a place among the large ones");
+        assert_eq!(read(chunks(2), 16).await, Ok((8, false)));
+        assert_eq!(read(chunks(5), 16).await, Err(Code::BodyTooLarge));
+        assert_eq!(read(Body::empty(), 0).await, Ok((0, false)));
+        assert_eq!(places.available_permits(), 1, "places become free again");
     }
 
     #[test]

@@ -124,9 +124,12 @@ const FLOW_QUERY: &[&str] = &["source", "revision", "allowDeleted"];
 const BULK_QUERY: &[&str] = &["delete", "namespace", "allowNamespaceChild"];
 const LOG_QUERY: &[&str] = &["minLevel", "taskRunId", "taskId", "attempt"];
 const EXECUTIONS_OF_FLOW: &[&str] = &["namespace", "flowId", "page", "size", "sort"];
-const CREATE_QUERY: &[&str] = &["labels", "wait", "revision", "scheduleDate", "kind"];
-
-const REPLAY_QUERY: &[&str] = &["taskRunId", "revision"];
+const CREATE_QUERY: &[&str] = &["labels", "wait", "revision", "scheduleDate", "breakpoints", "kind"];
+const REPLAY_QUERY: &[&str] = &["taskRunId", "revision", "breakpoints"];
+const FILE_QUERY: &[&str] = &["path"];
+const PREVIEW_QUERY: &[&str] = &["path", "maxRows", "encoding"];
+const DELETE_QUERY: &[&str] = &["deleteLogs", "deleteMetrics", "deleteStorage"];
+const LINEAGE_QUERY: &[&str] = &["destinationOnly", "expandAll"];
 
 /// The table.
 #[rustfmt::skip]
@@ -217,7 +220,7 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/api/v1/{tenant}/flows/enable/by-ids",                 Author,   Json,    NONE, "Enable several flows.", to!(kestra::flows::bulk::enable_by_ids)),
     route(Post,   "/api/v1/{tenant}/flows/enable/by-query",               Author,   Raw,     ANY_QUERY, "Enable what a search finds.", to!(kestra::flows::bulk::enable_by_query)),
     route(Get,    "/api/v1/{tenant}/flows/{namespace}",                   Viewer,   Nothing, NONE, "The flows of a namespace.", to!(kestra::flows::show::of_namespace)),
-    route(Post,   "/api/v1/{tenant}/flows/{namespace}",                   Author,   Text,    &["delete"], "Make a namespace what a text says.", to!(kestra::flows::bulk::of_namespace)),
+    route(Post,   "/api/v1/{tenant}/flows/{namespace}",                   Author,   Text,    &["delete", "override"], "Make a namespace what a text says.", to!(kestra::flows::bulk::of_namespace)),
     route(Get,    "/api/v1/{tenant}/flows/{namespace}/{id}",              Viewer,   Nothing, FLOW_QUERY, "One flow.", to!(kestra::flows::show::get)),
     route(Put,    "/api/v1/{tenant}/flows/{namespace}/{id}",              Author,   Text,    NONE, "Change a flow.", to!(kestra::flows::write::update)),
     route(Delete, "/api/v1/{tenant}/flows/{namespace}/{id}",              Author,   Nothing, NONE, "Delete a flow; its revisions stay.", to!(kestra::flows::write::delete)),
@@ -237,7 +240,7 @@ pub static ROUTES: &[Route] = &[
     route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/secrets",               Author,   Nothing, ANY_QUERY, "Names of secrets.", to!(kestra::secrets::list)),
     route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/inherited-secrets",     Author,   Nothing, NONE, "Names of secrets by namespace.", to!(kestra::secrets::inherited)),
     route(Get,    "/api/v1/{tenant}/secrets",                                      Author,   Nothing, ANY_QUERY, "Names of secrets.", to!(kestra::secrets::list)),
-    route(Get,    "/api/v1/{tenant}/logs/search",                 Viewer,   Nothing, ANY_QUERY, "Log lines of all executions.", to!(kestra::logs::search)),
+    route(Get,    "/api/v1/{tenant}/logs/search",                 Viewer,   Nothing, ANY_QUERY, "Log lines of all executions.", to!(kestra::log_search::get)),
     route(Get,    "/api/v1/{tenant}/logs/{id}",                   Viewer,   Nothing, LOG_QUERY, "Log lines of an execution.", to!(kestra::logs::of_execution)),
     route(Delete, "/api/v1/{tenant}/logs/{id}",                   Operator, Nothing, LOG_QUERY, "Remove the log of an ended execution.", to!(kestra::logs::delete)),
     route(Get,    "/api/v1/{tenant}/logs/{id}/download",          Viewer,   Nothing, LOG_QUERY, "The same as a text file.", to!(kestra::logs::download)),
@@ -260,11 +263,14 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/api/v1/{tenant}/triggers/unlock/by-triggers",                   Operator, Json,    NONE, "Let several triggers go on without the run they wait for.", to!(kestra::triggers::unlock_by_triggers)),
     route(Post,   "/api/v1/{tenant}/triggers/unlock/by-query",                      Operator, Raw,     ANY_QUERY, "Let what a search finds go on.", to!(kestra::triggers::unlock_by_query)),
     route(Post,   "/api/v1/{tenant}/triggers/{namespace}/{flow}/{trigger}/unlock",  Operator, Raw,     NONE, "Let a trigger go on without the run it waits for.", to!(kestra::triggers::unlock)),
-    route(Post,   "/api/v1/{tenant}/triggers/{namespace}/{flow}/{trigger}/restart", Operator, Raw,     NONE, "The same, also where it waits for none.", to!(kestra::triggers::restart)),
+    route(Post,   "/api/v1/{tenant}/triggers/{namespace}/{flow}/{trigger}/restart", Operator, Raw,     NONE, "The same, also where it waits for none; a poll is made at once.", to!(kestra::triggers::restart)),
+    route(Delete, "/api/v1/{tenant}/triggers/{namespace}/{flow}/{trigger}",         Operator, Nothing, NONE, "Forget what is remembered of a trigger; it goes on from now.", to!(kestra::triggers::delete)),
+    route(Delete, "/api/v1/{tenant}/triggers/delete/by-triggers",                   Operator, Json,    NONE, "The same for several.", to!(kestra::triggers::delete_by_triggers)),
+    route(Delete, "/api/v1/{tenant}/triggers/delete/by-query",                      Operator, Nothing, ANY_QUERY, "The same for what a search finds.", to!(kestra::triggers::delete_by_query)),
     route(Get,    "/api/v1/{tenant}/concurrency-limit/search",             Viewer,   Nothing, NAMED_PAGES, "How many executions hold a slot, by flow.", to!(kestra::concurrency::search)),
     route(Put,    "/api/v1/{tenant}/concurrency-limit/{namespace}/{flow}", Operator, Json,    NONE, "Compare that number with another.", to!(kestra::concurrency::put)),
     route(Get,    "/api/v1/{tenant}/configs",                     Viewer,   Nothing, NONE, "What clients ask first.", to!(kestra::configs::get)),
-    route(Delete, "/api/v1/{tenant}/executions/{id}", Operator, Nothing, NONE, "Forget a terminated execution.", to!(executions::act::delete)),
+    route(Delete, "/api/v1/{tenant}/executions/{id}", Operator, Nothing, DELETE_QUERY, "Forget a terminated execution.", to!(executions::act::delete)),
     route(Get,    "/api/v1/{tenant}/executions", Viewer, Nothing, EXECUTIONS_OF_FLOW, "Executions of one flow.", to!(executions::list::of_flow)),
     route(Get,    "/api/v1/{tenant}/executions/search", Viewer, Nothing, ANY_QUERY, "Executions by filters, with their total.", to!(executions::list::search)),
     route(Post,   "/api/v1/{tenant}/executions/latest", Viewer, Raw, NONE, "The newest execution of each flow that is named.", to!(executions::list::latest)),
@@ -274,13 +280,24 @@ pub static ROUTES: &[Route] = &[
     route(Get,    "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}", Webhook, Raw, ANY_QUERY, "Deliver a webhook without a body.", to!(executions::webhook::receive)).at(Door::Webhook),
     route(Post,   "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}", Webhook, Raw, ANY_QUERY, "Deliver a webhook.", to!(executions::webhook::receive)).at(Door::Webhook),
     route(Put,    "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}", Webhook, Raw, ANY_QUERY, "Deliver a webhook.", to!(executions::webhook::receive)).at(Door::Webhook),
+    route(Get,    "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}/{path}", Webhook, Raw, ANY_QUERY, "Deliver a webhook without a body; the rest of the path is `trigger.path`.", to!(executions::webhook::receive)).at(Door::Webhook),
+    route(Post,   "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}/{path}", Webhook, Raw, ANY_QUERY, "Deliver a webhook; the rest of the path is `trigger.path`.", to!(executions::webhook::receive)).at(Door::Webhook),
+    route(Put,    "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}/{path}", Webhook, Raw, ANY_QUERY, "Deliver a webhook; the rest of the path is `trigger.path`.", to!(executions::webhook::receive)).at(Door::Webhook),
     route(Get,    "/api/v1/{tenant}/executions/{id}/follow", Viewer, Nothing, NONE, "Server-sent events: the execution at each change.", to!(executions::follow::get)),
+    route(Get,    "/api/v1/{tenant}/executions/{id}/follow-dependencies", Viewer, Nothing, LINEAGE_QUERY, "Server-sent events: the states of all executions that belong together.", to!(executions::follow::dependencies)),
+    route(Get,    "/api/v1/{tenant}/executions/{id}/flow", Viewer, Nothing, NONE, "The flow of an execution, without what its tasks say.", to!(executions::flow::of_execution)),
+    route(Get,    "/api/v1/{tenant}/executions/{id}/graph", Viewer, Nothing, NONE, "The flow of an execution as nodes and edges, with its task runs.", to!(executions::flow::graph)),
+    route(Get,    "/api/v1/{tenant}/executions/flows/{namespace}/{flow}", Viewer, Nothing, &["revision"], "A flow, without what its tasks say.", to!(executions::flow::of_flow)),
+    route(Get,    "/api/v1/{tenant}/executions/{id}/file", Operator, Nothing, FILE_QUERY, "A file of an execution.", to!(executions::files::get)),
+    route(Get,    "/api/v1/{tenant}/executions/{id}/file/metas", Operator, Nothing, FILE_QUERY, "How large a file is.", to!(executions::files::metas)),
+    route(Get,    "/api/v1/{tenant}/executions/{id}/file/preview", Operator, Nothing, PREVIEW_QUERY, "The beginning of a file.", to!(executions::files::preview)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/eval", Author, Raw, NONE, "Evaluate an expression in the light of an execution.", to!(executions::eval::post)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/eval/{taskRunId}", Author, Raw, NONE, "The same in the light of one of its task runs.", to!(executions::eval::post)),
     route(Delete, "/api/v1/{tenant}/executions/{id}/kill", Operator, Nothing, &["isOnKillCascade"], "Kill an execution.", to!(executions::act::kill)),
-    route(Post,   "/api/v1/{tenant}/executions/{id}/restart", Operator, Raw, NONE, "Go on from the failed task.", to!(executions::act::restart)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/restart", Operator, Raw, &["revision"], "Go on from the failed task.", to!(executions::act::restart)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/pause", Operator, Raw, NONE, "Start nothing new in an execution.", to!(executions::act::pause)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/resume", Operator, Form, NONE, "Let a paused execution go on.", to!(executions::act::resume)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/resume/validate", Operator, Form, NONE, "What resuming would say of each input.", to!(executions::validate::resume)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/replay", Operator, Raw, REPLAY_QUERY, "A new execution that does again what a terminated one did.", to!(executions::change::replay)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/replay-with-inputs", Operator, Form, REPLAY_QUERY, "The same with other inputs.", to!(executions::change::replay_with_inputs)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/force-run", Operator, Raw, NONE, "Start an execution that waits for its slot or its date.", to!(executions::change::force_run)),
@@ -288,17 +305,26 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/api/v1/{tenant}/executions/{id}/change-status", Operator, Raw, &["status"], "Call the end of an execution another one.", to!(executions::change::change_status)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/state", Operator, Raw, NONE, "Call a failed task run another one, and go on from it.", to!(executions::change::state)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/labels", Operator, Raw, NONE, "Give a terminated execution other labels.", to!(executions::change::set)),
-    route(Post,   "/api/v1/{tenant}/executions/labels/by-ids", Operator, Raw, NONE, "The same for several.", to!(executions::change::set_by_ids)),
-    route(Delete, "/api/v1/{tenant}/executions/kill/by-ids", Operator, Raw, NONE, "Kill several executions.", to!(executions::act::kill_by_ids)),
-    route(Delete, "/api/v1/{tenant}/executions/kill/by-query", Operator, Nothing, ANY_QUERY, "Kill what a search finds.", to!(executions::act::kill_by_query)),
-    route(Post,   "/api/v1/{tenant}/executions/restart/by-ids", Operator, Raw, NONE, "Restart several executions.", to!(executions::act::restart_by_ids)),
-    route(Post,   "/api/v1/{tenant}/executions/restart/by-query", Operator, Raw, ANY_QUERY, "Restart what a search finds.", to!(executions::act::restart_by_query)),
-    route(Post,   "/api/v1/{tenant}/executions/pause/by-ids", Operator, Raw, NONE, "Pause several executions.", to!(executions::act::pause_by_ids)),
-    route(Post,   "/api/v1/{tenant}/executions/pause/by-query", Operator, Raw, ANY_QUERY, "Pause what a search finds.", to!(executions::act::pause_by_query)),
-    route(Post,   "/api/v1/{tenant}/executions/resume/by-ids", Operator, Raw, NONE, "Resume several executions.", to!(executions::act::resume_by_ids)),
-    route(Post,   "/api/v1/{tenant}/executions/resume/by-query", Operator, Raw, ANY_QUERY, "Resume what a search finds.", to!(executions::act::resume_by_query)),
-    route(Delete, "/api/v1/{tenant}/executions/by-ids", Operator, Raw, NONE, "Forget several terminated executions.", to!(executions::act::delete_by_ids)),
-    route(Delete, "/api/v1/{tenant}/executions/by-query", Operator, Nothing, ANY_QUERY, "Forget the terminated ones of what a search finds.", to!(executions::act::delete_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/labels/by-ids", Operator, Raw, NONE, "Add labels to several terminated executions.", to!(executions::bulk::labels_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/labels/by-query", Operator, Raw, ANY_QUERY, "Add labels to what a search finds.", to!(executions::bulk::labels_by_query)),
+    route(Delete, "/api/v1/{tenant}/executions/kill/by-ids", Operator, Raw, NONE, "Kill several executions.", to!(executions::bulk::kill_by_ids)),
+    route(Delete, "/api/v1/{tenant}/executions/kill/by-query", Operator, Nothing, ANY_QUERY, "Kill what a search finds.", to!(executions::bulk::kill_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/restart/by-ids", Operator, Raw, NONE, "Restart several executions.", to!(executions::bulk::restart_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/restart/by-query", Operator, Raw, ANY_QUERY, "Restart what a search finds.", to!(executions::bulk::restart_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/pause/by-ids", Operator, Raw, NONE, "Pause several executions.", to!(executions::bulk::pause_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/pause/by-query", Operator, Raw, ANY_QUERY, "Pause what a search finds.", to!(executions::bulk::pause_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/resume/by-ids", Operator, Raw, NONE, "Resume several executions.", to!(executions::bulk::resume_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/resume/by-query", Operator, Raw, ANY_QUERY, "Resume what a search finds.", to!(executions::bulk::resume_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/replay/by-ids", Operator, Raw, &["latestRevision"], "New executions that do again what several terminated ones did.", to!(executions::bulk::replay_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/replay/by-query", Operator, Raw, ANY_QUERY, "The same for what a search finds.", to!(executions::bulk::replay_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/force-run/by-ids", Operator, Raw, NONE, "Start several executions that wait.", to!(executions::bulk::force_run_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/force-run/by-query", Operator, Raw, ANY_QUERY, "Start what a search finds.", to!(executions::bulk::force_run_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/unqueue/by-ids", Operator, Raw, &["state"], "Take several executions out of the line.", to!(executions::bulk::unqueue_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/unqueue/by-query", Operator, Raw, ANY_QUERY, "Take what a search finds out of the line.", to!(executions::bulk::unqueue_by_query)),
+    route(Post,   "/api/v1/{tenant}/executions/change-status/by-ids", Operator, Raw, &["newStatus"], "Call the ends of several executions another one.", to!(executions::bulk::change_status_by_ids)),
+    route(Post,   "/api/v1/{tenant}/executions/change-status/by-query", Operator, Raw, ANY_QUERY, "Call the ends of what a search finds another one.", to!(executions::bulk::change_status_by_query)),
+    route(Delete, "/api/v1/{tenant}/executions/by-ids", Operator, Raw, DELETE_QUERY, "Forget several terminated executions.", to!(executions::bulk::delete_by_ids)),
+    route(Delete, "/api/v1/{tenant}/executions/by-query", Operator, Nothing, ANY_QUERY, "Forget the terminated ones of what a search finds.", to!(executions::bulk::delete_by_query)),
 ];
 
 #[cfg(test)]
@@ -318,6 +344,7 @@ mod tests {
             ROUTES.iter().filter(|route| route.access.is_open()).map(|route| route.path).collect();
         let expected = [
             "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}",
+            "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}/{path}",
             "/health/live",
             "/health/ready",
             "/openapi.json",

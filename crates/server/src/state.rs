@@ -52,6 +52,9 @@ impl Default for ServerConfig {
     }
 }
 
+/// Bodies above the usual limit that are in memory at once; others wait for a place.
+const LARGE_BODIES_MAX: usize = 16;
+
 /// Cheap to clone; one per server.
 #[derive(Clone)]
 pub struct AppState {
@@ -65,6 +68,7 @@ struct Inner {
     metrics: Metrics,
     refusals: Refusals,
     streams: Arc<Semaphore>,
+    large_bodies: Arc<Semaphore>,
     stopping: CancellationToken,
 }
 
@@ -72,8 +76,10 @@ impl AppState {
     pub fn new(engine: Arc<Engine>, config: ServerConfig) -> AppState {
         let metrics = Metrics::new(&config.version);
         let streams = Arc::new(Semaphore::new(config.limits.event_streams_max));
+        let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
         let (tokens, refusals, stopping) = (TokenCache::default(), Refusals::default(), CancellationToken::new());
-        AppState { inner: Arc::new(Inner { engine, config, tokens, metrics, refusals, streams, stopping }) }
+        let inner = Inner { engine, config, tokens, metrics, refusals, streams, large_bodies, stopping };
+        AppState { inner: Arc::new(inner) }
     }
 
     pub fn engine(&self) -> &Arc<Engine> {
@@ -103,6 +109,11 @@ impl AppState {
     /// Permits for event streams.
     pub(crate) fn streams(&self) -> &Arc<Semaphore> {
         &self.inner.streams
+    }
+
+    /// Places for bodies that are larger than most.
+    pub(crate) fn large_bodies(&self) -> &Arc<Semaphore> {
+        &self.inner.large_bodies
     }
 
     /// Cancelled when the server begins to stop: streams end, waits answer at once.

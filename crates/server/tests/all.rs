@@ -6,6 +6,8 @@ mod access;
 mod harness;
 #[path = "suite/kestra.rs"]
 mod kestra;
+#[path = "suite/kestra_executions.rs"]
+mod kestra_executions;
 #[path = "suite/kestra_flows.rs"]
 mod kestra_flows;
 #[path = "suite/kestra_resources.rs"]

@@ -263,6 +263,10 @@ pub enum Inbox {
     Cancel {
         by: By,
     },
+    /// As [`Inbox::Cancel`], but what it has started goes on.
+    CancelAlone {
+        by: By,
+    },
     Delivered {
         payload: Json,
     },

@@ -10,8 +10,7 @@ use semel_core::{Millis, RunId};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// Shown as a label, stored as a column of the head.
-pub const CORRELATION_LABEL: &str = "system.correlationId";
+pub use semel_core::labels::CORRELATION as CORRELATION_LABEL;
 
 /// All tests must hold.
 #[derive(Clone, Debug, Default)]

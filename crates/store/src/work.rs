@@ -107,6 +107,10 @@ pub enum TriggerChange {
     },
     /// The trigger need not wait for the run that it started last.
     Unlock,
+    /// As [`TriggerChange::Unlock`], and it is due at once unless it is switched off or makes up for the past.
+    Restart,
+    /// All that is remembered of it goes: it begins from now on, as after the push of its flow.
+    Forget,
     /// An instant of the backfill is not wanted.
     SkipBackfill {
         at: Millis,
@@ -299,6 +303,8 @@ pub enum OpKind {
     Kill {
         run: RunId,
         by: By,
+        /// The runs that it has started go on.
+        alone: bool,
     },
 }
 

@@ -37,6 +37,8 @@ pub enum KvOp {
     /// Not on a key: another run is asked to stop.
     Kill {
         run: String,
+        /// The runs that it has started go on.
+        alone: bool,
     },
 }
 

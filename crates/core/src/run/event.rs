@@ -408,6 +408,9 @@ pub enum Event {
     },
     CancelRequested {
         by: By,
+        /// Its sub-runs go on by themselves.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        alone: bool,
     },
     /// A rule ends the run with this status once what is in flight has settled.
     StopRequested {
@@ -590,6 +593,10 @@ pub enum Input {
         by: By,
     },
     Cancel {
+        by: By,
+    },
+    /// As [`Input::Cancel`], but its sub-runs go on.
+    CancelAlone {
         by: By,
     },
     Restart {

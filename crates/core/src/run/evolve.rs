@@ -143,8 +143,9 @@ impl RunState {
             Event::Resumed { .. } => self.paused = false,
             Event::Restored { .. } => self.restored = true,
             Event::Released { .. } => self.restored = false,
-            Event::CancelRequested { .. } => {
+            Event::CancelRequested { alone, .. } => {
                 self.cancelling = true;
+                self.alone = *alone;
                 self.paused = false;
             }
             Event::StopRequested { status, failure, .. } => {
@@ -160,7 +161,7 @@ impl RunState {
                 self.concluded = Some(Concluded { status: *status, warned: *warned, outputs, failure });
                 self.phase = Phase::Open;
                 self.paused = false;
-                self.cancelling = false;
+                (self.cancelling, self.alone) = (false, false);
                 self.exit = None;
             }
             Event::Ended { status, warned, failure, .. } => {
@@ -471,7 +472,7 @@ impl RunState {
         self.phase = Phase::Open;
         self.round = round;
         self.flow_attempt += 1;
-        self.cancelling = false;
+        (self.cancelling, self.alone) = (false, false);
         self.exit = None;
         self.forget_the_end();
         // A try of the flow under its own `retry:` goes on under the same limits of time.
@@ -551,7 +552,7 @@ impl RunState {
     fn replay(&mut self, take: u32, from: u32, at: Millis) {
         self.phase = Phase::Open;
         self.take = take;
-        self.cancelling = false;
+        (self.cancelling, self.alone) = (false, false);
         self.exit = None;
         self.paused = false;
         self.warned = false;

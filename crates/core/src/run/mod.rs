@@ -19,6 +19,7 @@
 //! | Open | Evaluated (exit) | Open until what is in flight has settled, then Ended as the flow says |
 //! | Open, an errand is out | Errand | Open: the step has ended, or its next attempt is out |
 //! | Open | Cancel | Open until what is in flight has settled, then Ended(cancelled) |
+//! | Open | CancelAlone | as after Cancel, its sub-runs going on by themselves |
 //! | Open | Recover | Open: pure work is asked for again, effects by their class |
 //! | Finishing | OutputsEvaluated | Ended |
 //! | Ended(failed or cancelled), no doubt | Restart | Open, finished steps kept |

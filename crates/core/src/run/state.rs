@@ -27,6 +27,9 @@ pub struct RunState {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
     pub cancelling: bool,
+    /// What it has started goes on while it is being cancelled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// The flow has ended its run, and what was sent has yet to settle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
@@ -337,6 +340,7 @@ impl RunState {
             paused: false,
             restored: false,
             cancelling: false,
+            alone: false,
             exit: None,
             warned: false,
             steps: BTreeMap::new(),

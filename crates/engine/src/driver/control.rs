@@ -18,6 +18,7 @@ pub(super) fn control_input(active: &Active, control: Control, by: By) -> Result
     }
     Ok(match control {
         Control::Cancel => Input::Cancel { by },
+        Control::CancelAlone => Input::CancelAlone { by },
         Control::Pause => Input::Pause { by },
         Control::Resume => Input::Resume { by },
         Control::ResumeStep { step, inputs } => {

@@ -361,7 +361,8 @@ impl Driver {
         let Some(active) = self.runs.get_mut(&run) else { return };
         for (seq, message) in loaded.inbox {
             // What a restore holds reads its messages when it is released.
-            let waits = active.state.restored && !matches!(message, Inbox::Cancel { .. } | Inbox::Asked { .. });
+            let waits = active.state.restored
+                && !matches!(message, Inbox::Cancel { .. } | Inbox::CancelAlone { .. } | Inbox::Asked { .. });
             if waits || !active.inbox_seen.insert(seq) {
                 continue;
             }
@@ -671,6 +672,7 @@ impl Active {
         let input = match message {
             Inbox::Promoted => Input::Start,
             Inbox::Cancel { by } => Input::Cancel { by },
+            Inbox::CancelAlone { by } => Input::CancelAlone { by },
             Inbox::Delivered { payload } => {
                 Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) }
             }

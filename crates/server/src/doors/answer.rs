@@ -1,7 +1,7 @@
 //! The answer to an event that was admitted, at every native door.
 
 use crate::call::{Answer, ok};
-use crate::doors::native::follow::sleep_or_not;
+use crate::doors::follow::sleep_or_not;
 use crate::problem::Problem;
 use crate::refused::rejected;
 use crate::state::AppState;

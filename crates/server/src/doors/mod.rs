@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod event;
+pub mod follow;
 pub mod health;
 pub mod kestra;
 pub mod native;

@@ -46,6 +46,14 @@ pub async fn deliver(call: &Call, workspace: &WorkspaceId) -> Result<Option<(Web
     let intrinsic_key = signed_id(&webhook, &call.headers)?;
     let body = body(&call.body, call.app.limits().json_depth_max)?;
     let proof = webhook.signature.as_ref().and_then(|rule| rule.header.as_deref());
+    let mut trigger = json!({
+        "body": body,
+        "headers": event::visible_headers(&call.headers, &call.spelling, proof),
+        "parameters": parameters(&call.query),
+    });
+    if let Ok(path) = call.param("path") {
+        trigger["path"] = path.into();
+    }
     let occurrence = Occurrence {
         workspace: workspace.clone(),
         flow,
@@ -57,12 +65,7 @@ pub async fn deliver(call: &Call, workspace: &WorkspaceId) -> Result<Option<(Web
         request_preset: None,
         scope: None,
         inputs: json!({}),
-        trigger: json!({
-            "body": body,
-            "headers": event::visible_headers(&call.headers, &call.spelling, proof),
-            "parameters": parameters(&call.query),
-        })
-        .into(),
+        trigger: trigger.into(),
         trigger_id: Some(webhook.trigger_id.clone()),
         labels: Vec::new(),
         correlation_id: None,

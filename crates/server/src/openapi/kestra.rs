@@ -20,10 +20,17 @@ pub fn shape(route: &Route) -> Option<Shape> {
             Verb::Post,
             "/executions/{namespace}/{id}" | "/executions/trigger/{namespace}/{id}" | "/executions/{id}/restart",
         ) => shows(named("Execution")),
-        (Verb::Post, "/executions/{namespace}/{id}/validate") => shows(validated()),
+        (Verb::Post, "/executions/{namespace}/{id}/validate" | "/executions/{id}/resume/validate") => {
+            shows(validated())
+        }
         // What a webhook answers is for its trigger to say.
-        (_, "/executions/webhook/{namespace}/{flow}/{key}") => shows(any()),
-        (Verb::Get, "/executions/{id}/follow") => says("text/event-stream"),
+        (_, path) if path.starts_with("/executions/webhook/") => shows(any()),
+        (Verb::Get, "/executions/{id}/follow" | "/executions/{id}/follow-dependencies") => says("text/event-stream"),
+        (Verb::Get, "/executions/{id}/flow" | "/executions/flows/{namespace}/{flow}") => shows(map()),
+        (Verb::Get, "/executions/{id}/graph") => shows(super::kestra_resources::graph()),
+        (Verb::Get, "/executions/{id}/file") => says("application/octet-stream"),
+        (Verb::Get, "/executions/{id}/file/metas") => shows(object([has("size", number())])),
+        (Verb::Get, "/executions/{id}/file/preview") => shows(preview()),
         (Verb::Post, "/executions/{id}/eval" | "/executions/{id}/eval/{taskRunId}") => {
             shows(object([may("result", text()), may("error", text())]))
         }
@@ -113,6 +120,16 @@ pub fn task_run() -> Json {
     ])
 }
 
+fn preview() -> Json {
+    object([
+        has("extension", text()),
+        has("type", words(["TEXT", "MARKDOWN", "LIST", "IMAGE", "PDF"])),
+        has("content", any()),
+        has("maxLine", number()),
+        has("truncated", flag()),
+    ])
+}
+
 fn validated() -> Json {
     let input = object([has("id", text()), has("type", text()), has("required", flag())]);
     let errors = list(object([has("message", text())]));
@@ -123,7 +140,12 @@ fn validated() -> Json {
         may("value", any()),
         may("errors", errors),
     ]));
-    object([has("id", text()), has("namespace", text()), has("inputs", inputs), has("checks", list(map()))])
+    let check = object([
+        has("message", text()),
+        has("style", words(["ERROR", "SUCCESS", "WARNING", "INFO"])),
+        has("behavior", words(["CREATE_EXECUTION", "FAIL_EXECUTION", "BLOCK_EXECUTION"])),
+    ]);
+    object([has("id", text()), has("namespace", text()), has("inputs", inputs), has("checks", list(check))])
 }
 
 /// Where brackets are part of a name, no schema says which names there are.

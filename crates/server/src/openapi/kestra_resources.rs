@@ -3,6 +3,7 @@
 use super::schema::*;
 use super::shapes::{Answers, Shape, shows};
 use crate::routes::{Route, Verb};
+use semel_core::run::KestraState;
 use serde_json::{Value as Json, json};
 
 fn results(of: Json) -> Json {
@@ -107,6 +108,9 @@ pub fn shape(route: &Route) -> Option<Shape> {
             Verb::Post,
             "/triggers/{namespace}/{flow}/{trigger}/unlock" | "/triggers/{namespace}/{flow}/{trigger}/restart",
         ) => shows(trigger()),
+        (Verb::Delete, "/triggers/{namespace}/{flow}/{trigger}") => answers(Answers::Nothing),
+        (Verb::Delete, "/triggers/delete/by-triggers") => takes(list(trigger_named()), Answers::Json(count())),
+        (Verb::Delete, "/triggers/delete/by-query") => shows(count()),
         (Verb::Get, "/concurrency-limit/search") => shows(results(limit())),
         (Verb::Put, "/concurrency-limit/{namespace}/{flow}") => {
             takes(object([has("running", number())]), Answers::Json(limit()))
@@ -124,7 +128,7 @@ fn flow_ids() -> Json {
     list(object([has("namespace", text()), has("id", text())]))
 }
 
-fn graph() -> Json {
+pub fn graph() -> Json {
     object([
         has("nodes", list(map())),
         has("edges", list(map())),
@@ -212,9 +216,23 @@ fn limit() -> Json {
 /// Where a page is asked for.
 pub fn parameter(name: &str) -> Option<Json> {
     Some(match name {
-        "page" | "size" => json!({"type": "integer", "minimum": 1}),
+        "page" | "size" | "maxRows" => json!({"type": "integer", "minimum": 1}),
         "sort" => json!({"type": "string", "pattern": "^[a-zA-Z.]+:"}),
-        "source" | "allowDeleted" | "delete" | "destinationOnly" | "allowNamespaceChild" => flag(),
+        "source"
+        | "allowDeleted"
+        | "delete"
+        | "destinationOnly"
+        | "allowNamespaceChild"
+        | "expandAll"
+        | "wait"
+        | "latestRevision"
+        | "isOnKillCascade" => flag(),
+        // The other word is refused, with what to do instead.
+        "deleteLogs" | "deleteMetrics" | "deleteStorage" => json!({"const": true}),
+        "override" => json!({"const": false}),
+        "kind" => words(["NORMAL", "TEST", "PLAYGROUND"]),
+        "encoding" => words(["UTF-8", "ISO-8859-1"]),
+        "state" | "status" | "newStatus" => words(KestraState::ALL.map(KestraState::word)),
         _ => return None,
     })
 }

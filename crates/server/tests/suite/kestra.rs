@@ -69,6 +69,7 @@ async fn searches_find_by_filters_and_by_the_older_parameters() {
     server.push(FAILS).await.expect(200);
     let good =
         create(&server, "shop/echo?wait=true&labels=system.correlationId:order-1&labels=team:red").await.expect(200);
+    server.advance(1);
     let bad = create(&server, "shop/fails?wait=true").await.expect(200);
     assert_eq!(bad.json["state"]["current"], "FAILED", "{}", bad.text);
     for (query, expected) in [

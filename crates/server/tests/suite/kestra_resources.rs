@@ -123,7 +123,23 @@ async fn lines_are_read_searched_and_removed() {
         let found = server.get(&format!("/api/v1/main/logs/search?{query}")).await.expect(200);
         assert_eq!(found.json["total"], total, "{query}: {}", found.text);
     }
-    server.get("/api/v1/main/logs/search?filters[level][EQUALS]=LOUD").await.refused(400, "filter_invalid");
+    for (query, total) in [
+        ("filters[scope][EQUALS]=SYSTEM", 0),
+        ("filters[scope][EQUALS]=USER&filters[level][NOT_EQUALS]=WARN", 1),
+        ("filters[timeRange][EQUALS]=PT1H", 2),
+        ("filters[endDate][LESS_THAN]=2020-01-01T00:00:00Z", 0),
+        ("timeRange=PT1H&scope=SYSTEM", 0),
+    ] {
+        let found = server.get(&format!("/api/v1/main/logs/search?{query}")).await.expect(200);
+        assert_eq!(found.json["total"], total, "{query}: {}", found.text);
+    }
+    for query in ["filters[q][NOT_EQUALS]=x", "filters[level][EQUALS]=LOUD", "filters[scope][EQUALS]=MINE"] {
+        server.get(&format!("/api/v1/main/logs/search?{query}")).await.refused(400, "filter_invalid");
+    }
+    for (attempt, count) in [(0, 2), (1, 0)] {
+        let lines = server.get(&format!("/api/v1/main/logs/{run}?attempt={attempt}")).await.expect(200).json;
+        assert_eq!(lines.as_array().unwrap().len(), count, "attempt {attempt}");
+    }
     server
         .json("DELETE", &format!("/api/v1/main/logs/{run}?taskId=say"), Json::Null)
         .await
@@ -167,6 +183,20 @@ async fn namespaces_schedules_and_slots_are_shown() {
     };
     let off = server.json("PUT", "/api/v1/main/triggers", with(json!({"disabled": true}))).await.expect(200).json;
     assert_eq!(off["disabled"], true);
+    for (query, total) in [
+        ("filters[triggerState][EQUALS]=DISABLED", 1),
+        ("filters[triggerState][NOT_EQUALS]=disabled", 0),
+        ("filters[workerId][EQUALS]=w", 0),
+        ("filters[startDate][GREATER_THAN]=2020-01-01T00:00:00Z", 0),
+        ("workerId=w", 0),
+        ("filters[scope][EQUALS]=USER&filters[q][EQUALS]=tick", 1),
+        ("filters[q][NOT_EQUALS]=tick", 0),
+    ] {
+        let found = server.get(&format!("/api/v1/main/triggers/search?{query}")).await.expect(200).json;
+        assert_eq!(found["total"], total, "{query}: {found}");
+    }
+    server.get("/api/v1/main/triggers/search?filters[triggerState][EQUALS]=x").await.refused(400, "filter_invalid");
+    assert_eq!(server.get("/api/v1/main/triggers/company.team/nightly?q=none").await.expect(200).json["total"], 0);
     let on = json!({"triggers": [named], "disabled": false});
     assert_eq!(
         server.json("POST", "/api/v1/main/triggers/set-disabled/by-triggers", on).await.expect(200).json["count"],
@@ -183,6 +213,17 @@ async fn namespaces_schedules_and_slots_are_shown() {
         .json("POST", "/api/v1/main/triggers/company.team/nightly/tick/unlock", json!({}))
         .await
         .refused(409, "not_possible");
+    server.json("POST", "/api/v1/main/triggers/company.team/nightly/tick/restart", json!({})).await.expect(200);
+    server.json("PUT", "/api/v1/main/triggers", with(json!({"disabled": true}))).await.expect(200);
+    server.json("DELETE", "/api/v1/main/triggers/company.team/nightly/tick", Json::Null).await.expect(204);
+    let anew = server.get("/api/v1/main/triggers/company.team/nightly").await.expect(200).json;
+    assert_eq!(anew["results"][0]["disabled"], false, "what is forgotten begins anew: {anew}");
+    let gone = server.json("DELETE", "/api/v1/main/triggers/delete/by-triggers", json!([named])).await.expect(200);
+    assert_eq!(gone.json["count"], 1);
+    server
+        .json("DELETE", "/api/v1/main/triggers/company.team/nightly/none", Json::Null)
+        .await
+        .refused(404, "flow_unknown");
     server
         .json("PUT", "/api/v1/main/triggers", with(json!({"triggerId": "none", "disabled": true})))
         .await

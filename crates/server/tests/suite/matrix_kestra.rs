@@ -29,11 +29,27 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Post, "/executions/{namespace}/{id}/validate") => {
             row("/executions/shop/echo/validate".into(), "", 200, false)
         }
-        (_, "/executions/webhook/{namespace}/{flow}/{key}") => {
-            let (path, body, status, writes, _) = row("/executions/webhook/shop/hooked/opens".into(), "{}", 200, true);
+        (_, path) if path.starts_with("/executions/webhook/") => {
+            let rest = if path.ends_with("/{path}") { "/more" } else { "" };
+            let path = format!("/executions/webhook/shop/hooked/opens{rest}");
+            let (path, body, status, writes, _) = row(path, "{}", 200, true);
             (path, body, status, writes, Elsewhere::Own)
         }
-        (Verb::Get, "/executions/{id}/follow") => read(run(&world.done, "/follow")),
+        (
+            Verb::Get,
+            "/executions/{id}/follow"
+            | "/executions/{id}/follow-dependencies"
+            | "/executions/{id}/flow"
+            | "/executions/{id}/graph",
+        ) => read(run(&world.done, rest.trim_start_matches("/executions/{id}"))),
+        (Verb::Get, "/executions/flows/{namespace}/{flow}") => read("/executions/flows/shop/echo".into()),
+        // It has no file: whoever may ask is told so.
+        (Verb::Get, path) if path.starts_with("/executions/{id}/file") => {
+            let address = format!("kestra:///shop/echo/executions/{}/x", world.done);
+            let path = format!("{}?path={address}", path.trim_start_matches("/executions/{id}"));
+            row(run(&world.done, &path), "", 404, false)
+        }
+        (Verb::Post, "/executions/{id}/resume/validate") => row(run(&world.live, "/resume/validate"), "", 409, false),
         (Verb::Post, "/executions/{id}/eval") => row(run(&world.done, "/eval"), "{{ flow.id }}", 200, false),
         (Verb::Post, "/executions/{id}/eval/{taskRunId}") => row(run(&world.done, "/eval/no-such"), "x", 404, false),
         (Verb::Delete, "/executions/{id}/kill") => row(run(&world.live, "/kill"), "", 202, true),
@@ -62,20 +78,31 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         }
         (_, path) if path.starts_with("/executions/") && path.ends_with("/by-ids") => {
             let act = path.trim_start_matches("/executions").trim_end_matches("/by-ids");
-            let target = match act {
-                "" => &world.done,
-                "/restart" => &world.failed,
-                // Nothing is paused: whoever may ask is told so.
-                "/resume" => {
-                    return Some(row(format!("/executions{act}/by-ids"), &format!("[\"{}\"]", world.live), 400, false));
-                }
-                _ => &world.live,
+            let (target, query, status, writes) = match act {
+                "" | "/replay" => (&world.done, "", 200, true),
+                "/change-status" => (&world.done, "?newStatus=WARNING", 200, true),
+                "/restart" => (&world.failed, "", 200, true),
+                // Nothing is paused or queued: whoever may ask is told so.
+                "/resume" | "/unqueue" => (&world.live, "", 400, false),
+                // It runs already.
+                "/force-run" => (&world.live, "", 200, false),
+                _ => (&world.live, "", 200, true),
             };
-            row(format!("/executions{act}/by-ids"), &format!("[\"{target}\"]"), 200, true)
+            row(format!("/executions{act}/by-ids{query}"), &format!("[\"{target}\"]"), status, writes)
         }
         (_, path) if path.starts_with("/executions/") && path.ends_with("/by-query") => {
-            let writes = !path.ends_with("/resume/by-query");
-            row(format!("{path}?filters[namespace][EQUALS]=shop"), "", 200, writes)
+            let act = path.trim_start_matches("/executions").trim_end_matches("/by-query");
+            let (query, writes) = match act {
+                "" | "/replay" | "/labels" => ("filters[state][EQUALS]=SUCCESS", true),
+                "/change-status" => ("filters[state][EQUALS]=SUCCESS&newStatus=WARNING", true),
+                "/restart" => ("filters[flowId][EQUALS]=fails", true),
+                "/resume" => ("filters[state][EQUALS]=PAUSED", false),
+                "/unqueue" => ("filters[state][EQUALS]=QUEUED", false),
+                "/force-run" => ("filters[state][EQUALS]=RUNNING", false),
+                _ => ("filters[state][EQUALS]=RUNNING", true),
+            };
+            let body = if act == "/labels" { r#"[{"key":"a","value":"b"}]"# } else { "" };
+            row(format!("{path}?{query}"), body, 200, writes)
         }
         _ => return crate::matrix_kestra_resources::sample(route, world),
     })

@@ -63,12 +63,13 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         // No flow of this world fires by itself: one trigger is not there, of several none is.
         (Verb::Put, "/triggers" | "/triggers/backfill/pause" | "/triggers/backfill/unpause")
         | (Verb::Post, "/triggers/backfill/delete") => row(rest, TRIGGER, 404, false),
-        (Verb::Post, path) if path.ends_with("/by-triggers") => {
+        (Verb::Delete, "/triggers/{namespace}/{flow}/{trigger}") => row("/triggers/shop/echo/t", "", 404, false),
+        (Verb::Post | Verb::Delete, path) if path.ends_with("/by-triggers") => {
             let list = format!("[{TRIGGER}]");
             let switch = format!("{{\"triggers\":{list},\"disabled\":true}}");
             row(path, if path.contains("set-disabled") { &switch } else { &list }, 200, false)
         }
-        (Verb::Post, path) if path.starts_with("/triggers/") && path.ends_with("/by-query") => {
+        (Verb::Post | Verb::Delete, path) if path.starts_with("/triggers/") && path.ends_with("/by-query") => {
             row(path, "", 200, false)
         }
         (Verb::Post, "/triggers/{namespace}/{flow}/{trigger}/unlock") => {

@@ -143,7 +143,7 @@ pub fn drive(store: &dyn Store, run: RunId) {
     let events = match cancelled {
         _ if state.is_ended() => vec![],
         Some(by) => vec![
-            Event::CancelRequested { by },
+            Event::CancelRequested { by, alone: false },
             Event::Ended { status: EndStatus::Cancelled, warned: false, outputs: None, failure: None },
         ],
         None if waits => return,

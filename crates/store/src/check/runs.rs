@@ -277,6 +277,7 @@ impl Check<'_> {
                 Inbox::DoubtsBelow { run, count } => *run == row.id && *count > 0,
                 Inbox::Promoted
                 | Inbox::Cancel { .. }
+                | Inbox::CancelAlone { .. }
                 | Inbox::Delivered { .. }
                 | Inbox::ErrandLate { .. }
                 | Inbox::Stop { .. }

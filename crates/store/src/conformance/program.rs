@@ -375,7 +375,7 @@ impl<'a> Program<'a> {
             3 => OpKind::Admit(Box::new(self.admit())),
             4 => OpKind::EnterLaneOrEnd { status: EndStatus::Failed },
             5 => OpKind::ForceLane,
-            6 => OpKind::Kill { run: self.run().1, by: by() },
+            6 => OpKind::Kill { run: self.run().1, by: by(), alone: false },
             _ => OpKind::EnterLane,
         };
         CommitOp { step: StepKey("op".into()), kind }

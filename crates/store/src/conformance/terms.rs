@@ -109,7 +109,7 @@ pub fn a_replay_marks_the_run_that_it_repeats(b: &Bench) {
 pub fn a_kill_reaches_its_run(b: &Bench) {
     let (killer, victim) = (b.start(b.event()), b.start(b.event()));
     let ended = b.ended("over", EndStatus::Completed);
-    let kill = |run| OpKind::Kill { run, by: by() };
+    let kill = |run| OpKind::Kill { run, by: by(), alone: false };
     let ok = |done: &CommitResult| matches!(done.appended[..], [Event::OpDone { ok: true, .. }]);
     let done = b.op(killer, kill(victim));
     assert!(ok(&done) && done.wake == [victim]);

@@ -264,23 +264,28 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
             out.entered = Some(enter_lane(tx, run, Full::Force)?);
             return Ok(None);
         }
-        OpKind::Kill { run: target, by } => match tx.run(&workspace, *target)? {
+        OpKind::Kill { run: target, by, alone } => match tx.run(&workspace, *target)? {
             None => failed("run_unknown", format!("no run {target} in this workspace")),
             Some(row) if row.status.is_ended() => done(json!({})),
             // Its own end is written by this run's driver: the message is for it too.
             Some(_) if *target == run.id => {
-                tx.push_inbox(&workspace, run.id, &Inbox::Cancel { by: by.clone() })?;
+                tx.push_inbox(&workspace, run.id, &cancel(by, *alone))?;
                 run.active = true;
                 out.wake.push(run.id);
                 done(json!({}))
             }
             Some(_) => {
-                notify(tx, &workspace, *target, &Inbox::Cancel { by: by.clone() })?;
+                notify(tx, &workspace, *target, &cancel(by, *alone))?;
                 out.wake.push(*target);
                 done(json!({}))
             }
         },
     }))
+}
+
+fn cancel(by: &By, alone: bool) -> Inbox {
+    let by = by.clone();
+    if alone { Inbox::CancelAlone { by } } else { Inbox::Cancel { by } }
 }
 
 fn admit_child(

@@ -85,7 +85,7 @@ fn cancel_quiet_tree(
     // Read after the children: the end of one may have been told to this run.
     let Some(mut run) = tx.run(workspace, id)? else { return Ok(None) };
     let events = [
-        Event::CancelRequested { by: by.clone() },
+        Event::CancelRequested { by: by.clone(), alone: false },
         Event::Ended { status: EndStatus::Cancelled, warned: false, outputs: None, failure: None },
     ];
     append(tx, &mut run, &events)?;

@@ -56,11 +56,19 @@ pub(super) fn change(
             }
         }
         TriggerChange::Started { run } => row.state.last_run = Some(*run),
-        TriggerChange::Unlock => {
+        TriggerChange::Unlock | TriggerChange::Restart => {
             row.state.last_run = None;
             if let Some(backfill) = &mut row.state.backfill {
                 backfill.last_run = None;
+            } else if *change == TriggerChange::Restart && !row.state.disabled {
+                row.next_due = Some(now);
             }
+        }
+        TriggerChange::Forget => {
+            // When it is due next is for whoever knows its timetable, as when it is switched on.
+            row.state = TriggerState { woken: true, ..TriggerState::default() };
+            row.last_fired = None;
+            row.next_due = Some(now);
         }
         TriggerChange::SkipBackfill { at } => {
             if let Some(backfill) = row.state.backfill.as_mut().filter(|backfill| backfill.current <= *at) {

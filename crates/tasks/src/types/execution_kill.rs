@@ -15,11 +15,7 @@ pub const SPEC: TaskSpec = TaskSpec {
     class: EffectClass::Pure,
     fields: &[
         required("executionId", FieldKind::Text, "The id of the run."),
-        field(
-            "propagateKill",
-            FieldKind::Bool,
-            "Whether its sub-runs are stopped too (true); those that it waits for always are.",
-        ),
+        field("propagateKill", FieldKind::Bool, "Whether the sub-runs that it waits for are stopped too (true)."),
     ],
     outputs: &[],
 };
@@ -27,6 +23,6 @@ pub const SPEC: TaskSpec = TaskSpec {
 pub const WORK: Work = Work::Op(plan);
 
 fn plan(config: &Json) -> Result<KvOp, TaskError> {
-    config::flag(config, "propagateKill", true)?;
-    Ok(KvOp::Kill { run: config::required_text(config, "executionId")? })
+    let alone = !config::flag(config, "propagateKill", true)?;
+    Ok(KvOp::Kill { run: config::required_text(config, "executionId")?, alone })
 }

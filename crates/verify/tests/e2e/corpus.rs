@@ -25,7 +25,6 @@ use reqwest::Method;
 use semel_store_postgres::testing::Server as Database;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -140,26 +139,20 @@ fn differences(case: &Case, execution: &Json, server: &Server, logs: &str) -> Ve
     found
 }
 
-/// The call of Kestra's API, and where the server has no such path its own.
-async fn either(kestra: Answer, own: impl Future<Output = Answer>) -> Answer {
-    if matches!(kestra.status, 404 | 405) { own.await } else { kestra }
-}
-
 async fn store(server: &Server, case: &Case) -> Answer {
     let yaml = |method, path: &str| {
         server.request(method, path).header("content-type", "application/x-yaml").body(case.source.clone())
     };
-    let mut created = server.send(yaml(Method::POST, &format!("{API}/flows"))).await;
+    let created = server.send(yaml(Method::POST, &format!("{API}/flows"))).await;
     if created.status == 422 && created.text.contains("already exists") {
-        created = server.send(yaml(Method::PUT, &format!("{API}/flows/corpus/{}", case.name))).await;
+        return server.send(yaml(Method::PUT, &format!("{API}/flows/corpus/{}", case.name))).await;
     }
-    either(created, server.put_flow(&case.source)).await
+    created
 }
 
 async fn start(server: &Server, case: &Case) -> Answer {
     if let Some((key, body)) = case.word("webhook").and_then(|said| said.split_once(' ')) {
-        let kestra = deliver(server, format!("{API}/executions/webhook/corpus/{}/{key}", case.name), body).await;
-        return either(kestra, deliver(server, format!("/v1/webhooks/corpus/{}/{key}", case.name), body)).await;
+        return deliver(server, format!("{API}/executions/webhook/corpus/{}/{key}", case.name), body).await;
     }
     let inputs = case.json("inputs", server);
     let labels: Vec<(&str, &str)> = case.list("labels").into_iter().map(|label| ("labels", label)).collect();
@@ -167,24 +160,12 @@ async fn start(server: &Server, case: &Case) -> Answer {
     if inputs.as_object().is_some_and(|fields| !fields.is_empty()) {
         request = request.header("content-type", FORM).body(form(&inputs));
     }
-    either(server.send(request).await, start_here(server, case, inputs)).await
+    server.send(request).await
 }
 
 async fn deliver(server: &Server, path: String, body: &str) -> Answer {
     let request = server.request(Method::POST, &path).header("X-Note", "abc");
     server.send(request.header("content-type", "application/json").body(body.to_owned())).await
-}
-
-async fn start_here(server: &Server, case: &Case, inputs: Json) -> Answer {
-    let pairs = case.list("labels");
-    let pairs = pairs.iter().filter_map(|label| label.split_once(':'));
-    let mut labels: Map<String, Json> = pairs.map(|(key, value)| (key.to_owned(), value.into())).collect();
-    let mut body = json!({"workflow_id": format!("corpus:{}", case.name), "inputs": inputs});
-    if let Some(correlation) = labels.remove("system.correlationId") {
-        body["correlation_id"] = correlation;
-    }
-    body["labels"] = labels.into();
-    server.post("/v1/runs", body).await
 }
 
 const FORM: &str = "multipart/form-data; boundary=corpus-boundary";
@@ -201,8 +182,7 @@ fn form(inputs: &Json) -> String {
 
 async fn resume(server: &Server, id: &str, inputs: Json) -> Answer {
     let request = server.request(Method::POST, &format!("{API}/executions/{id}/resume"));
-    let kestra = server.send(request.header("content-type", FORM).body(form(&inputs))).await;
-    either(kestra, server.post(&format!("/v1/runs/{id}/resume"), json!({"inputs": inputs}))).await
+    server.send(request.header("content-type", FORM).body(form(&inputs))).await
 }
 
 /// Waits for an execution of another flow that is as the case says; `None` when it came.
@@ -213,9 +193,9 @@ async fn follow_up(server: &Server, case: &Case) -> Option<String> {
     let began = Instant::now();
     loop {
         let mut seen = Vec::new();
-        for run in server.all(&format!("/v1/runs?workflow_id=corpus:{flow}")).await {
-            seen.push(execution(server, run["run_id"].as_str().expect("an id")).await);
-        }
+        let query = format!("filters[namespace][EQUALS]=corpus&filters[flowId][EQUALS]={flow}&size=100");
+        let found = server.get(&format!("{API}/executions/search?{query}")).await.ok();
+        seen.extend(found["results"].as_array().into_iter().flatten().cloned());
         let fits = |one: &Json| {
             let labels = Json::Object(labels_seen(one));
             let said_labels = said["labels"].as_object().into_iter().flatten();
@@ -276,11 +256,12 @@ async fn run(server: &Server, case: &Case, corpus: &BTreeMap<String, Case>) -> V
         let refused = started.status.to_string() == status && started.text.contains(text);
         return if refused { Vec::new() } else { vec![format!("started: {} {}", started.status, started.text)] };
     }
-    let Some(id) = started.json["id"].as_str().or(started.json["run_id"].as_str()) else {
+    let Some(id) = started.json["id"].as_str() else {
         return vec![format!("not started: {} {}", started.status, started.text)];
     };
     let seen = ended(server, case, id).await;
-    let logs = server.get(&format!("/v1/runs/{id}/logs")).await.text.replace("\\\"", "\"");
+    let logs = server.get(&format!("{API}/logs/{id}")).await.text.replace("\\\"", "\"");
+    // Why an execution failed is not in Kestra's shape of it.
     let run = server.run(id).await;
     let mut found = differences(case, &seen, server, &format!("{logs} {}", run["error"]["message"]));
     found.extend(follow_up(server, case).await);

@@ -38,6 +38,9 @@ macro_rules! limits {
 
 limits!(
     body_bytes_max,
+    webhook_bytes_max,
+    upload_bytes_max,
+    upload_read_ms_max,
     header_bytes_max,
     connections_max,
     header_read_ms_max,
@@ -138,6 +141,72 @@ mod cases {
         }
         assert_eq!(server.stored().await, before);
         send(2_000).await.expect("an answer").ok();
+        still_well(&server).await;
+    }
+
+    pub async fn webhook_bytes_max() {
+        let server = limited("webhook_bytes_max", 2_000_000).await;
+        let hook = "triggers:\n  - {id: hook, type: trigger.Webhook, key: opens}\n\
+                    tasks:\n  - {id: say, type: log.Log, message: hi}\n";
+        server.push(&flow("a", hook)).await;
+        let before = server.stored().await;
+        let send = |bytes: usize| {
+            let request = server.request(Method::POST, "/v1/webhooks/e2e/a/opens");
+            server.try_send(request.body("x".repeat(bytes)))
+        };
+        // It may hang up while the rest is still being sent.
+        for bytes in [2_000_001, 200_000_000] {
+            if let Ok(answer) = send(bytes).await {
+                answer.refused(413, "body_too_large");
+            }
+        }
+        assert_eq!(server.stored().await, before);
+        send(2_000_000).await.expect("an answer").ok();
+        still_well(&server).await;
+    }
+
+    /// A form with a file for the input `doc` of the flow `a`, of so many bytes in all.
+    fn form_of(bytes: usize) -> String {
+        let start = "--b\r\nContent-Disposition: form-data; name=\"doc\"; filename=\"d.txt\"\r\n\r\n";
+        let end = "\r\n--b--\r\n";
+        format!("{start}{}{end}", "x".repeat(bytes - start.len() - end.len()))
+    }
+
+    const WITH_FILE: &str = "inputs:\n  - {id: doc, type: FILE}\ntasks:\n  - {id: say, type: log.Log, message: hi}\n";
+
+    pub async fn upload_bytes_max() {
+        let server = limited("upload_bytes_max", 3_000_000).await;
+        server.push(&flow("a", WITH_FILE)).await;
+        let send = |bytes: usize| {
+            let request = server.request(Method::POST, "/api/v1/main/executions/e2e/a");
+            let request = request.header("content-type", "multipart/form-data; boundary=b");
+            server.try_send(request.body(form_of(bytes)))
+        };
+        for bytes in [3_000_001, 100_000_000] {
+            if let Ok(answer) = send(bytes).await {
+                assert_eq!(answer.status, 413, "{}", answer.text);
+            }
+        }
+        assert_eq!(server.all("/v1/runs").await.len(), 0);
+        assert_eq!(send(3_000_000).await.expect("an answer").status, 200);
+        still_well(&server).await;
+    }
+
+    pub async fn upload_read_ms_max() {
+        let server = limited("upload_read_ms_max", 300).await;
+        server.push(&flow("a", WITH_FILE)).await;
+        let form = form_of(10_000);
+        let head = format!(
+            "POST /api/v1/main/executions/e2e/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: multipart/form-data; boundary=b\r\n\
+             content-length: {}\r\n\r\n",
+            form.len()
+        );
+        let mut stream = connect(&server).await;
+        // All but the last byte, which never comes.
+        stream.write_all(format!("{head}{}", &form[..form.len() - 1]).as_bytes()).await.expect("sent");
+        let answer = heard(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("body_timeout"), "{answer}");
+        assert_eq!(server.all("/v1/runs").await.len(), 0);
         still_well(&server).await;
     }
 

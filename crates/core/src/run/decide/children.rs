@@ -103,12 +103,12 @@ impl Machine<'_> {
         for (key, run, timer) in children {
             if !self.waits_for_child(&key) {
                 self.end_step(&key, StepOutcome::Success, None, None);
-            } else if self.state.cancelling {
+            } else if self.state.cancelling && !self.state.alone {
                 self.act(Action::CancelChild {
                     run,
                     by: By { who: "parent".into(), why: "the parent run is cancelled".into() },
                 });
-            } else if self.state.exit.is_some() {
+            } else if self.state.is_stopping() {
                 // It goes on by itself.
                 self.end_step(&key, StepOutcome::Cancelled, None, None);
             } else if timer.is_some_and(|timer| !self.state.timers.contains_key(&timer)) {

@@ -9,18 +9,27 @@ use crate::run::step::StepKey;
 
 impl Machine<'_> {
     pub(super) fn cancel(&mut self, by: By) -> Result<(), NotPossible> {
+        self.cancelled(by, false)
+    }
+
+    /// The sub-runs are not waited for any more, and go on by themselves.
+    pub(super) fn cancel_alone(&mut self, by: By) -> Result<(), NotPossible> {
+        self.cancelled(by, true)
+    }
+
+    pub(super) fn cancelled(&mut self, by: By, alone: bool) -> Result<(), NotPossible> {
         match self.state.phase {
             Phase::Ended(_) => return refuse("the run has ended already"),
             Phase::Waiting | Phase::RetryLater | Phase::Finishing => {
-                self.emit(Event::CancelRequested { by });
+                self.emit(Event::CancelRequested { by, alone });
                 self.conclude(EndStatus::Cancelled, None, None);
                 return Ok(());
             }
             Phase::Open if self.state.cancelling => return Ok(()),
             Phase::Open => {}
         }
-        self.emit(Event::CancelRequested { by: by.clone() });
-        self.stop_steps(Some(&by));
+        self.emit(Event::CancelRequested { by: by.clone(), alone });
+        self.stop_steps((!alone).then_some(&by));
         Ok(())
     }
 

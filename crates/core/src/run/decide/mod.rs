@@ -97,7 +97,8 @@ impl Machine<'_> {
     }
 
     fn handle(&mut self, input: Input) -> Result<(), NotPossible> {
-        let heedless = planted!(HeldRunGoesOn) && !matches!(input, Input::Release { .. } | Input::Cancel { .. });
+        let heedless = planted!(HeldRunGoesOn)
+            && !matches!(input, Input::Release { .. } | Input::Cancel { .. } | Input::CancelAlone { .. });
         if self.state.restored && !heedless {
             return self.held_by_restore(input);
         }
@@ -117,6 +118,7 @@ impl Machine<'_> {
             Input::ResumeStep { step, by, inputs } => return self.resume_step(&step, by, inputs),
             Input::Release { .. } => return refuse("no restore holds the run"),
             Input::Cancel { by } => return self.cancel(by),
+            Input::CancelAlone { by } => return self.cancel_alone(by),
             Input::Restart { by } => return self.restart(by),
             Input::RestartMarked { by } => {
                 self.restart(by)?;

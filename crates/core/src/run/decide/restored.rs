@@ -16,9 +16,9 @@ impl Machine<'_> {
                 self.recover();
                 Ok(())
             }
-            Input::Cancel { by } => {
+            Input::Cancel { ref by } | Input::CancelAlone { ref by } => {
                 self.release(by.clone());
-                self.cancel(by)?;
+                self.cancelled(by.clone(), matches!(input, Input::CancelAlone { .. }))?;
                 // What was in flight at the backup has no process that would hear its answer.
                 if self.state.phase == Phase::Open {
                     self.recover_steps();

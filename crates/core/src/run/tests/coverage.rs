@@ -102,6 +102,7 @@ names!(
         ResumeStep,
         Release,
         Cancel,
+        CancelAlone,
         Restart,
         RestartMarked,
         Replay,

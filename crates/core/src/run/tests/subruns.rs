@@ -57,6 +57,30 @@ scenarios! {
         assert_eq!(world.status(), Status::Held, "but what is unknown below counts");
     }
 
+    fn a_run_that_is_cancelled_alone_leaves_its_sub_runs() {
+        let mut world = World::of(vec![parallel("all", 0, vec![subflow("a"), naked("sent")]), inline("last")]).calls("sent", &[Silence]).start();
+        world.answer_all();
+        world.must(Input::CancelAlone { by: by() });
+        assert_eq!((cancelled_children(&world), world.status()), (0, Status::Running), "what was sent settles first");
+        let action = world.pending.pop_front().expect("a send");
+        world.answer_with(&action, Good);
+        assert_eq!(world.status(), Status::Cancelled);
+        world.child_ends(1, EndStatus::Completed, 0);
+        assert_eq!(world.status(), Status::Cancelled, "nobody waits for it any more");
+        // A restart waits for it again, and a cancel of all of it reaches it then.
+        world.must(Input::Restart { by: by() });
+        assert!(!world.state.alone);
+    }
+
+    fn a_sub_run_that_is_on_its_way_goes_on_too() {
+        let mut world = World::of(vec![subflow("a"), inline("last")]).start();
+        // Asked for, and not known yet.
+        world.must(Input::CancelAlone { by: by() });
+        world.finish();
+        assert_eq!((cancelled_children(&world), world.status()), (0, Status::Cancelled));
+        assert!(world.input(Input::CancelAlone { by: by() }).is_err(), "it has ended");
+    }
+
     fn a_failed_or_cancelled_sub_run_fails_the_step_or_warns() {
         for status in [EndStatus::Failed, EndStatus::Cancelled] {
             let mut world = waiting(subflow("a"));

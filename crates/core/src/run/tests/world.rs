@@ -372,7 +372,7 @@ impl World {
         }
         self.pending.clear();
         let ended = Event::Ended { status: EndStatus::Cancelled, warned: false, outputs: None, failure: None };
-        self.store_writes(&[Event::CancelRequested { by: by() }, ended]);
+        self.store_writes(&[Event::CancelRequested { by: by(), alone: false }, ended]);
         true
     }
 

@@ -144,3 +144,36 @@ async fn a_poll_starts_a_run_when_its_condition_is_met() {
     }
     assert_eq!(house.triggered("body"), [json!("ready now"), json!("ready once more")]);
 }
+
+#[tokio::test]
+async fn a_trigger_that_is_forgotten_begins_anew() {
+    let house = House::at("2026-01-02T12:30:00Z");
+    house.push(HOURLY).await;
+    let (engine, ws) = (&house.engine, &house.workspace);
+    house.now_is("2026-01-02T13:00:01Z");
+    house.tick().await;
+    assert_eq!(house.runs().len(), 1);
+    engine.set_trigger_disabled(ws, &flow(), "s", true).await.unwrap();
+    house.now_is("2026-01-02T15:30:00Z");
+    engine.forget_trigger(ws, &flow(), "s").await.unwrap();
+    let view = engine.trigger(ws, &flow(), "s").unwrap().unwrap();
+    assert_eq!((view.row.state.disabled, view.row.last_fired), (false, None));
+    house.tick().await;
+    assert_eq!(house.runs().len(), 1, "what was missed meanwhile is not made up for");
+    house.now_is("2026-01-02T16:00:01Z");
+    house.tick().await;
+    assert_eq!(house.runs().len(), 2, "it is on again");
+    assert_eq!(engine.forget_trigger(ws, &flow(), "x").await, Err(TriggerError::Unknown));
+}
+
+#[tokio::test]
+async fn a_schedule_that_waits_for_nothing_can_be_restarted_too() {
+    let house = House::at("2026-01-02T12:30:00Z");
+    house.push(HOURLY).await;
+    let (engine, ws) = (&house.engine, &house.workspace);
+    let due = |engine: &crate::Engine| engine.trigger(ws, &flow(), "s").unwrap().unwrap().row.next_due;
+    let before = due(engine);
+    engine.restart_trigger(ws, &flow(), "s").await.unwrap();
+    assert_eq!(due(engine), before, "its instants stay what they are");
+    assert_eq!(engine.restart_trigger(ws, &flow(), "x").await, Err(TriggerError::Unknown));
+}

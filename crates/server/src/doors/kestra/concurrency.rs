@@ -1,7 +1,7 @@
 //! `/concurrency-limit`: how many executions of a flow hold a slot. It is counted, never kept beside what it counts, so
 //! there is nothing to correct.
 
-use super::flows::{all, head};
+use super::flows::{all, head, mentions};
 use super::paged::Paged;
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
@@ -53,8 +53,9 @@ fn shown(workspace: &WorkspaceId, flow: &FlowRef, running: usize) -> Json {
 
 pub async fn search(call: Call) -> Answer {
     let (paged, workspace) = (Paged::read(&call.query)?, call.workspace()?);
+    let wanted = call.query.text("q")?.unwrap_or_default();
     let counted = call.app.read(move |store| {
-        let rows = all(store, &workspace, is_limited)?;
+        let rows = all(store, &workspace, |row| is_limited(row) && mentions(&row.flow, "", &wanted))?;
         let one = |row: &FlowRow| Ok(shown(&workspace, &row.flow, running(store, &workspace, &row.flow)?));
         rows.iter().map(one).collect::<Result<Vec<Json>, StoreError>>()
     });

@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use crate::state::AppState;
 use semel_core::run::{KestraState, decode_events};
-use semel_core::{Door, Millis, RunId, WorkspaceId};
+use semel_core::{Door, Millis, RunId, WorkspaceId, labels};
 use semel_engine::public_json;
 use semel_engine::taskruns::{History, TaskRun, Telling, Told};
 use semel_store::{RunRow, Store, StoreError, WholeRun};
@@ -12,8 +12,7 @@ use serde_json::{Map, Value as Json, json};
 /// Journal rows read at a time.
 const ROWS: u32 = 1_000;
 
-/// The label that shows a run's correlation id.
-pub const CORRELATION: &str = "system.correlationId";
+pub use semel_core::labels::CORRELATION;
 
 /// A run with what its journal tells.
 pub struct Whole {
@@ -111,10 +110,23 @@ fn history(row: &RunRow, told: &Told) -> History {
     history
 }
 
+/// As much of an execution as its head tells: which one it is, and how it stands.
+pub fn status(row: &RunRow, now: Millis) -> Json {
+    json!({
+        "executionId": row.id.to_string(),
+        "tenantId": row.workspace.0,
+        "namespace": row.flow.namespace,
+        "flowId": row.flow.id,
+        "state": state(&history(row, &Told::default()), now),
+    })
+}
+
 /// All labels, those of the system first.
-pub fn labels(row: &RunRow, labels: &[(String, String)]) -> Json {
+fn shown_labels(row: &RunRow, all: &[(String, String)]) -> Json {
     let correlation = json!({"key": CORRELATION, "value": row.correlation_id});
-    let own = labels.iter().map(|(key, value)| json!({"key": key, "value": value}));
+    // The kind has a place of its own.
+    let own = all.iter().filter(|(key, _)| key != labels::KIND);
+    let own = own.map(|(key, value)| json!({"key": key, "value": value}));
     own.chain([correlation]).collect()
 }
 
@@ -139,13 +151,16 @@ pub fn shown(whole: &Whole, payloads: bool, now: Millis) -> Json {
             put(name, value);
         }
     }
-    put("labels", labels(row, label_pairs));
+    put("labels", shown_labels(row, label_pairs));
     put("state", state(&history(row, &whole.told), now));
     put("originalId", row.logical.to_string().into());
     if let Some(trigger) = trigger(whole, payloads) {
         put("trigger", trigger);
     }
     put("deleted", false.into());
+    if let Some((_, kind)) = label_pairs.iter().find(|(key, _)| key == labels::KIND) {
+        put("kind", kind.as_str().into());
+    }
     put("metadata", json!({"attemptNumber": whole.told.attempts, "originalCreatedDate": time(row.created_at)}));
     Json::Object(out)
 }
@@ -179,7 +194,7 @@ fn trigger(whole: &Whole, payloads: bool) -> Option<Json> {
     Some(out)
 }
 
-fn task_run(row: &RunRow, run: &TaskRun, payloads: bool, now: Millis) -> Json {
+pub fn task_run(row: &RunRow, run: &TaskRun, payloads: bool, now: Millis) -> Json {
     let mut out = json!({
         "id": run.id.hex(),
         "executionId": row.id.to_string(),

@@ -4,6 +4,7 @@
 use crate::call::Query;
 use crate::codes::Code;
 use crate::problem::Problem;
+use semel_core::Millis;
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal,)+ }) => {
@@ -169,6 +170,40 @@ fn parts(name: &str) -> Option<(&str, &str, Option<&str>)> {
     }
     let key = rest.strip_prefix('[')?.strip_suffix(']')?;
     (!key.is_empty()).then_some((field, op, Some(key)))
+}
+
+/// The instant that a date is compared with. A `+` that was not encoded has become a blank.
+pub fn instant(filter: &Filter) -> Result<Millis, Problem> {
+    let text = &filter.value;
+    let found = Millis::parse_rfc3339(text).or_else(|| Millis::parse_rfc3339(&text.replace(' ', "+")));
+    found.ok_or_else(|| invalid(format!("`{}` is an instant such as 2026-01-31T10:00:00Z", filter.field.word())))
+}
+
+/// Whether an instant stands so to another; false for operations that are not about instants.
+pub fn compares(op: Op, at: Millis, wanted: Millis) -> bool {
+    match op {
+        Op::Equals => at == wanted,
+        Op::NotEquals => at != wanted,
+        Op::GreaterThan => at > wanted,
+        Op::GreaterThanOrEqualTo => at >= wanted,
+        Op::LessThan => at < wanted,
+        Op::LessThanOrEqualTo => at <= wanted,
+        Op::In | Op::NotIn | Op::StartsWith | Op::EndsWith | Op::Contains | Op::Regex | Op::Prefix => false,
+    }
+}
+
+/// Whether flows of the system are asked for; `None` asks for all.
+pub fn scope(filter: &Filter) -> Result<Option<bool>, Problem> {
+    let values = filter.values();
+    let has = |word: &str| values.iter().any(|value| value.eq_ignore_ascii_case(word));
+    let known = |value: &String| value.eq_ignore_ascii_case("SYSTEM") || value.eq_ignore_ascii_case("USER");
+    if values.is_empty() || !values.iter().all(known) {
+        return Err(invalid("`scope` is USER or SYSTEM"));
+    }
+    if has("SYSTEM") && has("USER") {
+        return if filter.op == Op::Equals { Ok(None) } else { Err(invalid("`scope` leaves nothing to look for")) };
+    }
+    Ok(Some(has("SYSTEM") == (filter.op == Op::Equals)))
 }
 
 /// `key:value`, as labels are written in queries.

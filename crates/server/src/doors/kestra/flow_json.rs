@@ -56,6 +56,50 @@ pub fn with_source(row: &FlowRow, limits: &Limits, sees_payloads: bool) -> Json 
     out
 }
 
+/// As much of a flow as whoever runs it needs to know.
+pub fn for_execution(flow: &Json) -> Json {
+    let mut out = Map::new();
+    for name in ["id", "namespace", "revision", "inputs", "disabled", "deleted"] {
+        if let Some(value) = flow.get(name) {
+            out.insert(name.to_owned(), value.clone());
+        }
+    }
+    for name in ["tasks", "triggers"] {
+        let list = flow[name].as_array().map(Vec::as_slice).unwrap_or_default();
+        out.insert(name.to_owned(), list.iter().map(task_for_execution).collect());
+    }
+    Json::Object(out)
+}
+
+/// A task by its name and type, with those in it, what it asks for when it is resumed, and the flow that it starts.
+pub fn task_for_execution(task: &Json) -> Json {
+    // A task of a Dag stands one level deeper.
+    let task = task.get("task").unwrap_or(task);
+    let mut out = json!({"id": task["id"], "type": task["type"]});
+    let lists = NESTED.iter().filter(|name| !["triggers", "inputs", "outputs", "task"].contains(name));
+    let mut inside: Vec<Json> =
+        lists.flat_map(|name| task[*name].as_array().into_iter().flatten()).map(task_for_execution).collect();
+    let cases: Vec<&Json> = match &task["cases"] {
+        Json::Object(cases) => cases.values().collect(),
+        Json::Array(cases) => cases.iter().collect(),
+        _ => Vec::new(),
+    };
+    inside.extend(cases.into_iter().filter_map(Json::as_array).flatten().map(task_for_execution));
+    if !inside.is_empty() {
+        out["tasks"] = inside.into();
+    }
+    if task["onResume"].is_array() {
+        out["inputs"] = inputs(task["onResume"].clone());
+    }
+    if task["flowId"].is_string() {
+        out["subflowId"] = json!({"namespace": task["namespace"], "flowId": task["flowId"]});
+        if task["revision"].is_number() {
+            out["subflowId"]["revision"] = task["revision"].clone();
+        }
+    }
+    out
+}
+
 /// Labels are a map or a list in the text, and a list here.
 fn labels(value: &Json) -> Json {
     let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -131,6 +175,21 @@ mod tests {
         );
         let names: Vec<&String> = shown.as_object().unwrap().keys().collect();
         assert_eq!(names[..3], ["id", "namespace", "revision"]);
+    }
+
+    #[test]
+    fn whoever_runs_a_flow_sees_which_tasks_there_are_and_not_what_they_say() {
+        let flow = json!({"id": "a", "namespace": "b", "revision": 2, "disabled": false, "deleted": false, "labels": [],
+            "inputs": [{"id": "n", "type": "INT", "required": true}],
+            "tasks": [{"id": "if", "type": "If", "then": [{"id": "wait", "type": "Pause", "onResume": [{"id": "why", "type": "STRING"}]}]},
+                {"id": "dag", "type": "Dag", "tasks": [{"task": {"id": "sub", "type": "Subflow", "namespace": "b", "flowId": "c", "inputs": {"x": 4111}}}]}],
+            "triggers": [{"id": "hook", "type": "Webhook", "key": 4111}]});
+        let shown = for_execution(&flow);
+        assert!(!shown.to_string().contains("4111") && shown.get("labels").is_none(), "{shown}");
+        assert_eq!(shown["triggers"], json!([{"id": "hook", "type": "Webhook"}]));
+        assert_eq!(shown["tasks"][0]["tasks"][0]["inputs"], json!([{"id": "why", "type": "STRING", "required": true}]));
+        assert_eq!(shown["tasks"][1]["tasks"][0]["subflowId"], json!({"namespace": "b", "flowId": "c"}));
+        assert_eq!((&shown["revision"], &shown["inputs"][0]["id"]), (&json!(2), &json!("n")));
     }
 
     #[test]

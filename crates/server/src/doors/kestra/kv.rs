@@ -167,11 +167,10 @@ pub async fn search(call: Call) -> Answer {
         asked.extend(call.query.all("q").map(|text| Filter::new(Field::Query, Op::Equals, text)));
         asked.extend(call.query.all("namespace").map(|text| Filter::new(Field::Namespace, Op::Equals, text)));
     }
-    let tests = asked.iter().map(|filter| Ok((filter.clone(), TextTest::new(filter)?)));
-    let tests = tests.collect::<Result<Vec<_>, Problem>>()?;
+    let tests = asked.iter().map(Test::of).collect::<Result<Vec<Test>, Problem>>()?;
     let (workspace, now) = (call.workspace()?, call.now());
     let mut rows = call.app.read(move |store| everywhere(store, &workspace)).await?;
-    rows.retain(|row| !is_over(row, now) && tests.iter().all(|(filter, test)| passes(row, filter, test)));
+    rows.retain(|row| !is_over(row, now) && tests.iter().all(|test| test.holds(row)));
     paged.sort(&mut rows, &["key", "namespace", "updated", "updateDate"], |row, field| match field {
         "key" => row.key.clone(),
         "namespace" => row.namespace.clone(),
@@ -180,12 +179,29 @@ pub async fn search(call: Call) -> Answer {
     paged.answer(&rows, entry)
 }
 
-fn passes(row: &KvRow, filter: &Filter, test: &TextTest) -> bool {
-    match filter.field {
-        Field::Query => row.key.to_lowercase().contains(&filter.value.to_lowercase()) == (filter.op == Op::Equals),
-        Field::Namespace => test.holds(&row.namespace),
-        Field::Updated => test.holds(&row.updated_at.to_rfc3339()),
-        _ => true,
+/// What a key must be.
+enum Test {
+    /// Its name holds this, or does not.
+    Named(String, bool),
+    Namespace(TextTest),
+    Updated(Op, Millis),
+}
+
+impl Test {
+    fn of(filter: &Filter) -> Result<Test, Problem> {
+        Ok(match filter.field {
+            Field::Namespace => Test::Namespace(TextTest::new(filter)?),
+            Field::Updated => Test::Updated(filter.op, filters::instant(filter)?),
+            _ => Test::Named(filter.value.to_lowercase(), filter.op == Op::Equals),
+        })
+    }
+
+    fn holds(&self, row: &KvRow) -> bool {
+        match self {
+            Test::Named(text, wanted) => row.key.to_lowercase().contains(text) == *wanted,
+            Test::Namespace(test) => test.holds(&row.namespace),
+            Test::Updated(op, at) => filters::compares(*op, row.updated_at, *at),
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! | [`filters`] | the grammar of searches |
 //! | [`form`] | what `curl -F` sends |
 //! | [`executions`] | the calls under `/executions` |
-//! | [`flows`], [`namespaces`], [`kv`], [`secrets`], [`logs`], [`log_follow`], [`triggers`], [`concurrency`], [`configs`] | the other resources |
+//! | [`flows`], [`namespaces`], [`kv`], [`secrets`], [`logs`], [`log_search`], [`log_follow`], [`triggers`], [`trigger_search`], [`concurrency`], [`configs`] | the other resources |
 //! | [`flow_json`], [`kv_value`], [`matching`], [`paged`] | what they share |
 
 pub mod concurrency;
@@ -24,12 +24,14 @@ pub mod form;
 pub mod kv;
 pub mod kv_value;
 pub mod log_follow;
+pub mod log_search;
 pub mod logs;
 pub mod matching;
 pub mod namespaces;
 pub mod paged;
 pub mod secrets;
 pub mod tenant;
+pub mod trigger_search;
 pub mod triggers;
 
 /// True for paths whose answers have Kestra's shapes.

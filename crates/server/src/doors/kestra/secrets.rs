@@ -1,6 +1,6 @@
 //! `/secrets`: the names that flows can ask for. Values never come back, and nothing is written here.
 
-use super::filters::{self, Field};
+use super::filters::{self, Field, Filter, Op};
 use super::paged::Paged;
 use crate::call::{Answer, Call, ok};
 use crate::problem::Problem;
@@ -11,15 +11,22 @@ const FIELDS: &[Field] = &[Field::Query, Field::Namespace];
 /// All names of the workspace: its own encrypted ones, and those of the environment where it may read them.
 async fn names(call: &Call) -> Result<Vec<String>, Problem> {
     let (workspace, engine) = (call.workspace()?, call.app.engine().clone());
-    let asked = filters::read(&call.query, FIELDS)?;
-    let wanted: Vec<String> = asked
-        .iter()
-        .filter(|filter| filter.field == Field::Query)
-        .map(|filter| filter.value.to_lowercase())
-        .chain(call.query.all("q").map(str::to_lowercase))
-        .collect();
+    let mut asked = filters::read(&call.query, FIELDS)?;
+    asked.extend(call.query.all("q").map(|text| Filter::new(Field::Query, Op::Equals, text)));
+    // Every namespace has every secret, so none is left out by its namespace; what excludes one excludes all.
+    let nothing =
+        asked.iter().any(|filter| filter.field == Field::Namespace && matches!(filter.op, Op::NotEquals | Op::NotIn));
+    if nothing {
+        return Err(filters::invalid(
+            "`namespace` cannot exclude: secrets are those of the tenant, in every namespace",
+        ));
+    }
     let mut names = call.app.read(move |_| engine.secret_names(&workspace)).await?;
-    names.retain(|name| wanted.iter().all(|text| name.to_lowercase().contains(text)));
+    let holds = |name: &str, filter: &Filter| {
+        filter.field != Field::Query
+            || name.to_lowercase().contains(&filter.value.to_lowercase()) == (filter.op == Op::Equals)
+    };
+    names.retain(|name| asked.iter().all(|filter| holds(name, filter)));
     Ok(names)
 }
 

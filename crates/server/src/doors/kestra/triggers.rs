@@ -2,9 +2,10 @@
 //! are not listed, as on Kestra.
 
 use super::flow_json;
-use super::flows::{Asked, show::flag};
+use super::flows::{mentions, show::flag};
 use super::paged::Paged;
-use crate::call::{Answer, Call, ok};
+use super::trigger_search::{Asked, is_off};
+use crate::call::{Answer, Call, no_content, ok};
 use crate::codes::Code;
 use crate::json;
 use crate::problem::Problem;
@@ -68,6 +69,8 @@ enum Act {
     Unpause,
     End,
     Unlock,
+    Restart,
+    Forget,
     Disable,
     Enable,
 }
@@ -90,6 +93,8 @@ async fn act(call: &Call, named: &Named, act: Act) -> Result<(), Problem> {
         Act::Unpause => engine.pause_backfill(&workspace, &flow, trigger, false).await,
         Act::End => engine.end_backfill(&workspace, &flow, trigger).await,
         Act::Unlock => engine.unlock_trigger(&workspace, &flow, trigger).await,
+        Act::Restart => engine.restart_trigger(&workspace, &flow, trigger).await,
+        Act::Forget => engine.forget_trigger(&workspace, &flow, trigger).await,
         Act::Disable => engine.set_trigger_disabled(&workspace, &flow, trigger, true).await,
         Act::Enable => engine.set_trigger_disabled(&workspace, &flow, trigger, false).await,
     };
@@ -110,12 +115,11 @@ fn backfill(given: &Backfill) -> Json {
 /// What is known of a trigger.
 fn context(view: &TriggerView) -> Json {
     let row = &view.row;
-    let off = row.state.disabled || view.trigger().is_some_and(|trigger| trigger.disabled);
     let mut out = json!({
         "namespace": row.flow.namespace,
         "flowId": row.flow.id,
         "triggerId": row.trigger,
-        "disabled": off,
+        "disabled": is_off(view),
     });
     let facts = [
         ("date", row.last_fired.map(|at| at.to_rfc3339().into())),
@@ -156,9 +160,9 @@ async fn all(call: &Call, workspace: &WorkspaceId) -> Result<Vec<TriggerView>, P
 
 /// What the query asks for.
 async fn asked(call: &Call) -> Result<Vec<TriggerView>, Problem> {
-    let (asked, workspace) = (Asked::of_triggers(call)?, call.workspace()?);
+    let (asked, workspace) = (Asked::read(call)?, call.workspace()?);
     let mut views = all(call, &workspace).await?;
-    views.retain(|view| asked.passes_trigger(&view.row.flow, &view.row.trigger));
+    views.retain(|view| asked.passes(view));
     Ok(views)
 }
 
@@ -194,8 +198,9 @@ pub async fn search(call: Call) -> Answer {
 pub async fn of_flow(call: Call) -> Answer {
     let (paged, workspace) = (Paged::read(&call.query)?, call.workspace()?);
     let flow = FlowRef::new(call.param("namespace")?, call.param("flow")?);
+    let wanted = call.query.text("q")?.unwrap_or_default();
     let mut views = all(&call, &workspace).await?;
-    views.retain(|view| view.row.flow == flow);
+    views.retain(|view| view.row.flow == flow && mentions(&flow, &view.row.trigger, &wanted));
     sort(&paged, &mut views)?;
     paged.answer(&views, context)
 }
@@ -295,38 +300,32 @@ async fn by_query(call: Call, what: Act) -> Answer {
     each(&call, triggers, what).await
 }
 
-pub async fn pause(call: Call) -> Answer {
-    one(call, Act::Pause).await
+macro_rules! handlers {
+    ($($name:ident: $way:ident, $act:ident;)+) => {
+        $(
+            pub async fn $name(call: Call) -> Answer {
+                $way(call, Act::$act).await
+            }
+        )+
+    };
 }
-pub async fn unpause(call: Call) -> Answer {
-    one(call, Act::Unpause).await
-}
-pub async fn end(call: Call) -> Answer {
-    one(call, Act::End).await
-}
-pub async fn pause_by_triggers(call: Call) -> Answer {
-    by_triggers(call, Act::Pause).await
-}
-pub async fn unpause_by_triggers(call: Call) -> Answer {
-    by_triggers(call, Act::Unpause).await
-}
-pub async fn end_by_triggers(call: Call) -> Answer {
-    by_triggers(call, Act::End).await
-}
-pub async fn unlock_by_triggers(call: Call) -> Answer {
-    by_triggers(call, Act::Unlock).await
-}
-pub async fn pause_by_query(call: Call) -> Answer {
-    by_query(call, Act::Pause).await
-}
-pub async fn unpause_by_query(call: Call) -> Answer {
-    by_query(call, Act::Unpause).await
-}
-pub async fn end_by_query(call: Call) -> Answer {
-    by_query(call, Act::End).await
-}
-pub async fn unlock_by_query(call: Call) -> Answer {
-    by_query(call, Act::Unlock).await
+
+handlers! {
+    pause: one, Pause;
+    pause_by_triggers: by_triggers, Pause;
+    pause_by_query: by_query, Pause;
+    unpause: one, Unpause;
+    unpause_by_triggers: by_triggers, Unpause;
+    unpause_by_query: by_query, Unpause;
+    end: one, End;
+    end_by_triggers: by_triggers, End;
+    end_by_query: by_query, End;
+    unlock: of_path, Unlock;
+    unlock_by_triggers: by_triggers, Unlock;
+    unlock_by_query: by_query, Unlock;
+    restart: of_path, Restart;
+    delete_by_triggers: by_triggers, Forget;
+    delete_by_query: by_query, Forget;
 }
 
 #[derive(Deserialize)]
@@ -351,7 +350,7 @@ pub async fn set_disabled_by_query(call: Call) -> Answer {
     by_query(call, if disabled { Act::Disable } else { Act::Enable }).await
 }
 
-fn of_path(call: &Call) -> Result<Named, Problem> {
+fn named(call: &Call) -> Result<Named, Problem> {
     Ok(Named {
         namespace: call.param("namespace")?.to_owned(),
         flow_id: call.param("flow")?.to_owned(),
@@ -361,19 +360,17 @@ fn of_path(call: &Call) -> Result<Named, Problem> {
     })
 }
 
-pub async fn unlock(call: Call) -> Answer {
-    let named = of_path(&call)?;
-    act(&call, &named, Act::Unlock).await?;
+/// To the trigger of the path.
+async fn of_path(call: Call, what: Act) -> Answer {
+    let named = named(&call)?;
+    act(&call, &named, what).await?;
     shown(&call, &named).await
 }
 
-/// A trigger that waits for nothing needs no restart.
-pub async fn restart(call: Call) -> Answer {
-    let named = of_path(&call)?;
-    match act(&call, &named, Act::Unlock).await {
-        Err(problem) if problem.code != Code::NotPossible => Err(problem),
-        _ => shown(&call, &named).await,
-    }
+/// What is remembered of the trigger goes; as long as its flow has it, it goes on from now.
+pub async fn delete(call: Call) -> Answer {
+    act(&call, &named(&call)?, Act::Forget).await?;
+    no_content()
 }
 
 #[cfg(test)]

@@ -1,26 +1,25 @@
-//! What people do to executions: to one, to several by their ids, or to all that a search finds.
-//!
-//! Several are all or nothing as far as that can be known before: if one of them is unknown or its state does not
-//! allow the act, nothing is done.
+//! What people do to an execution: end it, let it stand or go on, forget it.
 
-use super::query;
+use super::uploads::Uploads;
 use crate::call::{Answer, Call, no_content, ok};
 use crate::codes::Code;
+use crate::doors::kestra::flows::show::flag;
 use crate::doors::kestra::{execution, form};
-use crate::json;
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use semel_core::run::KestraState;
 use semel_core::{RunId, WorkspaceId};
 use semel_engine::Control;
-use semel_store::search::RunSearch;
 use semel_store::{Done, RunRow, Work};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    Kill,
+    /// `alone`: the executions that it has started go on.
+    Kill {
+        alone: bool,
+    },
     Restart,
     Pause,
     Resume,
@@ -30,7 +29,7 @@ pub enum Act {
 impl Act {
     pub fn word(self) -> &'static str {
         match self {
-            Act::Kill => "kill",
+            Act::Kill { .. } => "kill",
             Act::Restart => "restart",
             Act::Pause => "pause",
             Act::Resume => "resume",
@@ -39,10 +38,10 @@ impl Act {
     }
 
     /// Why the state of a run does not allow it, as far as its head tells.
-    fn refused(self, row: &RunRow) -> Option<&'static str> {
+    pub fn refused(self, row: &RunRow) -> Option<&'static str> {
         let state = execution::state_of(row);
         match self {
-            Act::Kill if state.is_terminal() => Some("the execution is already finished"),
+            Act::Kill { .. } if state.is_terminal() => Some("the execution is already finished"),
             Act::Restart if state != KestraState::Failed && state != KestraState::Killed => {
                 Some("only a failed or killed execution is restarted")
             }
@@ -50,13 +49,14 @@ impl Act {
             Act::Pause if state != KestraState::Running => Some("the execution is not running"),
             Act::Resume if state != KestraState::Paused => Some("the execution is not paused"),
             Act::Delete if !state.is_terminal() => Some("the execution is not terminated"),
-            Act::Kill | Act::Restart | Act::Pause | Act::Resume | Act::Delete => None,
+            Act::Kill { .. } | Act::Restart | Act::Pause | Act::Resume | Act::Delete => None,
         }
     }
 
     fn control(self) -> Option<Control> {
         match self {
-            Act::Kill => Some(Control::Cancel),
+            Act::Kill { alone: false } => Some(Control::Cancel),
+            Act::Kill { alone: true } => Some(Control::CancelAlone),
             Act::Restart => Some(Control::RestartMarked),
             Act::Pause => Some(Control::Pause),
             Act::Resume => Some(Control::Resume),
@@ -70,7 +70,7 @@ pub async fn head(call: &Call, id: RunId) -> Result<Option<RunRow>, Problem> {
     Ok(call.app.read(move |store| store.run(&workspace, id)).await?.map(|(row, _, _)| row))
 }
 
-async fn perform(call: &Call, act: Act, id: RunId) -> Result<(), Problem> {
+pub async fn perform(call: &Call, act: Act, id: RunId) -> Result<(), Problem> {
     let workspace: WorkspaceId = call.workspace()?;
     match act.control() {
         Some(control) => call.app.control(workspace, id, control, call.by(None)?).await,
@@ -101,13 +101,21 @@ pub async fn shown(call: &Call, id: RunId) -> Answer {
 }
 
 pub async fn kill(call: Call) -> Answer {
-    one(&call, Act::Kill).await?;
+    let alone = !flag(&call.query, "isOnKillCascade", true)?;
+    one(&call, Act::Kill { alone }).await?;
     let mut response = no_content()?;
     *response.status_mut() = StatusCode::ACCEPTED;
     Ok(response)
 }
 
 pub async fn restart(call: Call) -> Answer {
+    let revision = call.query.read("revision", "a revision", |text| text.parse::<u32>().ok())?;
+    if let Some(revision) = revision
+        && head(&call, call.run_id()?).await?.is_some_and(|row| row.revision != revision)
+    {
+        let detail = "an execution is restarted in its own revision; replay it with another one";
+        return Err(Problem::query("revision", detail));
+    }
     let id = one(&call, Act::Restart).await?;
     shown(&call, id).await
 }
@@ -121,114 +129,34 @@ pub async fn pause(call: Call) -> Answer {
 pub async fn resume(call: Call) -> Answer {
     let id = call.run_id()?;
     // Its head does not tell: a run that was paused while a call is out shows as running until the call has settled.
-    head(&call, id).await?.ok_or_else(Problem::run_unknown)?;
-    let inputs = form::read(&call).await?.inputs();
+    let row = head(&call, id).await?.ok_or_else(Problem::run_unknown)?;
+    let (engine, workspace) = (call.app.engine().clone(), call.workspace()?);
+    let pauses = tokio::task::spawn_blocking(move || engine.pauses(&workspace, id)).await;
+    let pauses = pauses.map_err(|_| Problem::internal("a look at a run panicked"))??;
+    let asked = pauses.first().map(|pause| pause.inputs.as_slice()).unwrap_or_default();
+    let mut uploads = Uploads::new(&call, &row.flow, Some(id), asked)?;
+    let mut inputs = form::read(&call, &mut uploads).await?.inputs();
+    uploads.into_inputs(&mut inputs);
     let inputs = if inputs.is_empty() { Json::Null } else { Json::Object(inputs) };
     call.app.resume(call.workspace()?, id, None, inputs, call.by(None)?).await?;
     no_content()
 }
 
+/// What belongs to an execution goes with it.
+pub fn goes_as_a_whole(call: &Call) -> Result<(), Problem> {
+    for name in ["deleteLogs", "deleteMetrics", "deleteStorage"] {
+        if !flag(&call.query, name, true)? {
+            return Err(Problem::query(name, "cannot be false: logs and files go with their execution"));
+        }
+    }
+    if flag(&call.query, "includeNonTerminated", false)? {
+        return Err(Problem::query("includeNonTerminated", "cannot be true: kill what has not terminated first"));
+    }
+    Ok(())
+}
+
 pub async fn delete(call: Call) -> Answer {
+    goes_as_a_whole(&call)?;
     one(&call, Act::Delete).await?;
     no_content()
-}
-
-/// The ids of the body: a JSON list of texts.
-fn ids(call: &Call) -> Result<Vec<String>, Problem> {
-    let wrong = || Problem::field("body", "must be a list of execution ids");
-    let body = json::parse(if call.body.is_empty() { b"[]" } else { &call.body }, call.app.limits().json_depth_max)?;
-    let items = body.as_array().ok_or_else(wrong)?;
-    let most = call.app.limits().page_rows_max as usize;
-    if items.len() > most {
-        return Err(Problem::field("body", format!("at most {most} executions at once")));
-    }
-    items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
-}
-
-/// To all of these, or to none.
-async fn several(call: &Call, act: Act, ids: Vec<String>) -> Answer {
-    let mut found = Vec::new();
-    let mut invalids: Vec<Json> = Vec::new();
-    for text in ids {
-        let row = match text.parse::<RunId>() {
-            Ok(id) => head(call, id).await?,
-            Err(()) => None,
-        };
-        let wrong = match &row {
-            None => Some("execution not found"),
-            Some(row) => act.refused(row),
-        };
-        match (row, wrong) {
-            (Some(row), None) => found.push(row.id),
-            (_, why) => invalids.push(json!({"message": why.unwrap_or_default(), "invalidValue": text})),
-        }
-    }
-    if !invalids.is_empty() {
-        let detail = format!("invalid bulk {}", act.word());
-        return Err(Problem::new(Code::BulkInvalid, detail).with("invalids", invalids.into()));
-    }
-    for id in &found {
-        perform(call, act, *id).await?;
-    }
-    ok(json!({"count": found.len()}))
-}
-
-async fn by_ids(call: Call, act: Act) -> Answer {
-    let ids = ids(&call)?;
-    several(&call, act, ids).await
-}
-
-/// All that the search finds and whose state allows it, in pages.
-async fn by_query(call: Call, act: Act) -> Answer {
-    let search = query::search(&call).await?;
-    let limit = call.app.limits().page_rows_max;
-    let (mut count, mut offset) = (0_u64, 0_u64);
-    loop {
-        let page = RunSearch { limit, offset, ..search.clone() };
-        let workspace = call.workspace()?;
-        let (runs, _) = call.app.read(move |store| store.search_runs(&workspace, &page)).await?;
-        let all = runs.len();
-        for (row, _, _) in runs {
-            if act.refused(&row).is_some() {
-                offset += 1;
-                continue;
-            }
-            match perform(&call, act, row.id).await {
-                Ok(_) => count += 1,
-                // It has changed since it was found.
-                Err(problem) if problem.code == Code::NotPossible => {
-                    offset += 1;
-                    continue;
-                }
-                Err(problem) => return Err(problem),
-            }
-            // What was deleted is no longer on the pages; what was changed may be.
-            offset += u64::from(act != Act::Delete);
-        }
-        if all < limit as usize {
-            return ok(json!({"count": count}));
-        }
-    }
-}
-
-macro_rules! bulk {
-    ($($by_ids:ident, $by_query:ident: $act:ident;)+) => {
-        $(
-            pub async fn $by_ids(call: Call) -> Answer {
-                by_ids(call, Act::$act).await
-            }
-
-            pub async fn $by_query(call: Call) -> Answer {
-                by_query(call, Act::$act).await
-            }
-        )+
-    };
-}
-
-bulk! {
-    kill_by_ids, kill_by_query: Kill;
-    restart_by_ids, restart_by_query: Restart;
-    pause_by_ids, pause_by_query: Pause;
-    resume_by_ids, resume_by_query: Resume;
-    delete_by_ids, delete_by_query: Delete;
 }

@@ -2,17 +2,20 @@
 
 use super::act;
 use super::create::{self, system_label};
-use crate::call::{Answer, Call, ok};
+use super::uploads::Uploads;
+use crate::call::{Answer, Call};
 use crate::codes::Code;
 use crate::doors::kestra::{execution, form};
 use crate::json;
 use crate::problem::Problem;
 use semel_core::RunId;
 use semel_core::run::{Conclusion, EndStatus, KestraState, StepOutcome};
-use semel_engine::{Control, ReplayWish};
+use semel_engine::flows::LoadedFlow;
+use semel_engine::{Control, FlowLookupError, ReplayWish};
 use semel_store::RunRow;
 use serde::Deserialize;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
+use std::sync::Arc;
 
 fn illegal(detail: impl Into<String>) -> Problem {
     Problem::new(Code::IllegalArgument, detail)
@@ -48,27 +51,36 @@ pub async fn unqueue(call: Call) -> Answer {
     if execution::state_of(&row) != KestraState::Queued {
         return Err(illegal("only a queued execution is unqueued"));
     }
-    let control = match state_parameter(&call, "state")?.unwrap_or(KestraState::Running) {
+    change(&call, row.id, unqueued(&call, "state")?).await
+}
+
+/// What a queued execution is to become, by this parameter.
+pub fn unqueued(call: &Call, name: &str) -> Result<Control, Problem> {
+    Ok(match state_parameter(call, name)?.unwrap_or(KestraState::Running) {
         KestraState::Running => Control::ForceRun { queued: true },
         KestraState::Failed => Control::Dequeue { status: EndStatus::Failed },
         KestraState::Cancelled | KestraState::Killed => Control::Dequeue { status: EndStatus::Cancelled },
         _ => return Err(illegal("a queued execution becomes RUNNING, CANCELLED or FAILED")),
-    };
-    change(&call, row.id, control).await
+    })
 }
 
 /// Calls an end another one.
 pub async fn change_status(call: Call) -> Answer {
     let row = head(&call).await?;
-    let wanted = state_parameter(&call, "status")?.ok_or_else(|| illegal("`status` is missing"))?;
-    if !execution::state_of(&row).is_terminal() || !wanted.is_terminal() {
-        return Err(illegal("only a terminated execution is given another state, and only a terminal one"));
+    let control = ending(&call, "status")?;
+    if !execution::state_of(&row).is_terminal() {
+        return Err(illegal("only a terminated execution is given another state"));
     }
-    change(&call, row.id, ending(wanted)).await
+    change(&call, row.id, control).await
 }
 
-fn ending(state: KestraState) -> Control {
-    let (status, warned, conclusion) = match state {
+/// What an end is to be called, by this parameter.
+pub fn ending(call: &Call, name: &str) -> Result<Control, Problem> {
+    let wanted = state_parameter(call, name)?.ok_or_else(|| illegal(format!("`{name}` is missing")))?;
+    if !wanted.is_terminal() {
+        return Err(illegal("You can only change the status of an execution to a terminal state."));
+    }
+    let (status, warned, conclusion) = match wanted {
         KestraState::Warning => (EndStatus::Completed, true, None),
         KestraState::Failed => (EndStatus::Failed, false, None),
         KestraState::Killed => (EndStatus::Cancelled, false, None),
@@ -77,7 +89,7 @@ fn ending(state: KestraState) -> Control {
         KestraState::Skipped => (EndStatus::Completed, false, Some(Conclusion::Skipped)),
         _ => (EndStatus::Completed, false, None),
     };
-    Control::ChangeStatus { status, warned, conclusion }
+    Ok(Control::ChangeStatus { status, warned, conclusion })
 }
 
 #[derive(Deserialize)]
@@ -102,7 +114,7 @@ pub async fn state(call: Call) -> Answer {
 }
 
 /// `[{"key", "value"}]` as they may stand on this execution: those of the system as they are.
-fn labels(given: &Json, row: &RunRow, known: &[(String, String)]) -> Result<Vec<(String, String)>, Problem> {
+pub fn labels(given: &Json, row: &RunRow, known: &[(String, String)]) -> Result<Vec<(String, String)>, Problem> {
     let wrong = || Problem::field("labels", "must be a list of {\"key\", \"value\"}");
     let mut out = Vec::new();
     for item in given.as_array().ok_or_else(wrong)? {
@@ -120,58 +132,54 @@ fn labels(given: &Json, row: &RunRow, known: &[(String, String)]) -> Result<Vec<
     Ok(out)
 }
 
-async fn set_labels(call: &Call, id: RunId, given: &Json) -> Result<(), Problem> {
+pub async fn set(call: Call) -> Answer {
+    let id = call.run_id()?;
+    let given = json::parse(&call.body, call.app.limits().json_depth_max)?;
     let workspace = call.workspace()?;
     let found = call.app.read(move |store| store.run(&workspace, id)).await?;
     let (row, _, known) = found.ok_or_else(Problem::run_unknown)?;
     if !execution::state_of(&row).is_terminal() {
         return Err(Problem::new(Code::BulkInvalid, format!("The execution {id} is not terminated.")));
     }
-    let labels = labels(given, &row, &known)?;
-    call.app.control(call.workspace()?, id, Control::SetLabels { labels }, call.by(None)?).await
+    let labels = labels(&given, &row, &known)?;
+    change(&call, id, Control::SetLabels { labels }).await
 }
 
-pub async fn set(call: Call) -> Answer {
-    let id = call.run_id()?;
-    let given = json::parse(&call.body, call.app.limits().json_depth_max)?;
-    set_labels(&call, id, &given).await?;
+fn revision(call: &Call) -> Result<Option<u32>, Problem> {
+    call.query.read("revision", "a revision", |text| text.parse::<u32>().ok())
+}
+
+/// The flow in the revision that is asked for, or in that of the execution.
+fn flow_of(call: &Call, row: &RunRow) -> Result<Arc<LoadedFlow>, Problem> {
+    let found = call.app.engine().flow_revision(&call.workspace()?, &row.flow, revision(call)?.unwrap_or(row.revision));
+    found.map_err(|error| match error {
+        FlowLookupError::Store(error) => error.into(),
+        other => illegal(other.to_string()),
+    })
+}
+
+async fn again(call: Call, inputs: Option<Json>, run: Option<RunId>) -> Answer {
+    let wish = ReplayWish { from: call.query.text("taskRunId")?, revision: revision(&call)?, inputs, run };
+    let id = replayed(&call, call.run_id()?, wish).await?;
     act::shown(&call, id).await
 }
 
-#[derive(Deserialize)]
-struct Several {
-    #[serde(rename = "executionsId")]
-    ids: Vec<String>,
-    #[serde(rename = "executionLabels")]
-    labels: Json,
-}
-
-pub async fn set_by_ids(call: Call) -> Answer {
-    let several: Several = json::parse_as(&call.body, call.app.limits().json_depth_max)?;
-    let ids: Result<Vec<RunId>, ()> = several.ids.iter().map(|text| text.parse::<RunId>()).collect();
-    let ids = ids.map_err(|()| Problem::run_unknown())?;
-    for id in &ids {
-        set_labels(&call, *id, &several.labels).await?;
-    }
-    ok(json!({"count": ids.len()}))
-}
-
-async fn again(call: Call, inputs: Option<Json>) -> Answer {
-    let id = call.run_id()?;
-    let revision = call.query.read("revision", "a revision", |text| text.parse::<u32>().ok())?;
-    let wish = ReplayWish { from: call.query.text("taskRunId")?, revision, inputs };
-    let workspace = call.workspace()?;
-    let result = call.app.replay(workspace, id, wish, call.by(None)?).await?;
-    let (id, _) = create::run_of(result)?;
-    act::shown(&call, id).await
+/// The execution that does it again.
+pub async fn replayed(call: &Call, id: RunId, wish: ReplayWish) -> Result<RunId, Problem> {
+    let result = call.app.replay(call.workspace()?, id, wish, call.by(None)?).await?;
+    Ok(create::run_of(result)?.0)
 }
 
 /// A new execution that does again what an ended one did.
 pub async fn replay(call: Call) -> Answer {
-    again(call, None).await
+    again(call, None, None).await
 }
 
 pub async fn replay_with_inputs(call: Call) -> Answer {
-    let inputs = form::read(&call).await?.inputs();
-    again(call, Some(Json::Object(inputs))).await
+    let row = head(&call).await?;
+    let flow = flow_of(&call, &row)?;
+    let mut uploads = Uploads::new(&call, &row.flow, None, &flow.index.flow.inputs)?;
+    let mut inputs = create::inputs(&form::read(&call, &mut uploads).await?, &flow);
+    let run = uploads.into_inputs(&mut inputs);
+    again(call, Some(Json::Object(inputs)), run).await
 }

@@ -1,5 +1,6 @@
 //! `POST /executions/{namespace}/{id}`: an execution is created, or, under a key that is known, shown again.
 
+use super::uploads::Uploads;
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::doors::event;
@@ -9,9 +10,8 @@ use crate::problem::Problem;
 use crate::refused::rejected;
 use axum::http::HeaderValue;
 use semel_core::admission::{Decision, PresetName};
-use semel_core::ir::InputType;
+use semel_core::labels::{FROM, KIND, KINDS, SYSTEM};
 use semel_core::{Door, FlowRef, Millis, RunId};
-use semel_engine::files::UploadError;
 use semel_engine::flows::LoadedFlow;
 use semel_engine::{FlowLookupError, Occurrence};
 use semel_store::AdmitResult;
@@ -22,39 +22,15 @@ use std::time::Duration;
 /// How long `wait=true` holds the connection.
 const WAIT: Duration = Duration::from_secs(3_600);
 
-const SYSTEM: &str = "system.";
-const FROM: &str = "system.from";
-
 pub async fn post(call: Call) -> Answer {
     let flow = find_flow(&call)?;
-    let (labels, correlation_id) = labels(&call)?;
     let wait = flag(&call, "wait")?;
-    let start_at = call.query.read("scheduleDate", "a date such as 2026-05-01T08:00:00Z", Millis::parse_rfc3339)?;
-    check_kind(&call)?;
-    let form = form::read(&call).await?;
-    let mut inputs = inputs(&form, &flow);
-    let run = files(&call, &flow, &form, &mut inputs).await?;
-    let who = call.principal()?;
-    let guard = correlation_id.clone().filter(|_| call.app.config().correlation_guard);
-    let occurrence = Occurrence {
-        workspace: who.workspace.clone(),
-        flow,
-        door: Door::Kestra,
-        caller: who.name.clone(),
-        caller_key: event::header_key(&call.headers)?,
-        door_preset: if guard.is_some() { PresetName::KestraGuard } else { PresetName::Semel },
-        intrinsic_key: guard,
-        request_preset: None,
-        scope: None,
-        inputs: Json::Object(inputs),
-        trigger: json!({}).into(),
-        trigger_id: None,
-        labels,
-        correlation_id,
-        run,
-        start_at,
-    };
-    let workspace = who.workspace.clone();
+    let mut occurrence = occurrence(&call, flow.clone())?;
+    let mut uploads = Uploads::new(&call, &flow.flow_ref, None, &flow.index.flow.inputs)?;
+    let mut inputs = inputs(&form::read(&call, &mut uploads).await?, &flow);
+    occurrence.run = uploads.into_inputs(&mut inputs);
+    occurrence.inputs = Json::Object(inputs);
+    let workspace = occurrence.workspace.clone();
     let result = call.app.admit(occurrence).await?;
     let (id, replayed) = run_of(result)?;
     if wait {
@@ -68,6 +44,32 @@ pub async fn post(call: Call) -> Answer {
         response.headers_mut().insert("x-idempotent-replayed", HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+/// What the request says, but for its inputs.
+pub fn occurrence(call: &Call, flow: Arc<LoadedFlow>) -> Result<Occurrence, Problem> {
+    let (mut labels, correlation_id) = labels(call)?;
+    labels.extend(kind(call)?.map(|kind| (KIND.to_owned(), kind)));
+    let who = call.principal()?;
+    let guard = correlation_id.clone().filter(|_| call.app.config().correlation_guard);
+    Ok(Occurrence {
+        workspace: who.workspace.clone(),
+        flow,
+        door: Door::Kestra,
+        caller: who.name.clone(),
+        caller_key: event::header_key(&call.headers)?,
+        door_preset: if guard.is_some() { PresetName::KestraGuard } else { PresetName::Semel },
+        intrinsic_key: guard,
+        request_preset: None,
+        scope: None,
+        inputs: json!({}),
+        trigger: json!({}).into(),
+        trigger_id: None,
+        labels,
+        correlation_id,
+        run: None,
+        start_at: call.query.read("scheduleDate", "a date such as 2026-05-01T08:00:00Z", Millis::parse_rfc3339)?,
+    })
 }
 
 /// The run that the event came to, and whether an earlier one had made it.
@@ -153,36 +155,11 @@ pub fn inputs(form: &Form, flow: &LoadedFlow) -> Map<String, Json> {
     inputs
 }
 
-/// Takes in the files of the form, each for the input that its part or its file is named after. They belong to the run
-/// that is to be, whose id is returned; if it never comes to be, a sweep removes them.
-async fn files(
-    call: &Call,
-    flow: &LoadedFlow,
-    form: &Form,
-    inputs: &mut Map<String, Json>,
-) -> Result<Option<RunId>, Problem> {
-    let (workspace, engine) = (call.workspace()?, call.app.engine());
-    let mut run = None;
-    for def in flow.index.flow.inputs.iter().filter(|def| def.input_type == InputType::File) {
-        let Some(file) = form.files.iter().find(|file| file.field == def.id || file.name == def.id) else { continue };
-        let id = *run.get_or_insert_with(|| engine.fresh_run());
-        let mut upload = engine.upload(&workspace, &flow.flow_ref, id, &def.id, &file.name);
-        let refused = |error: UploadError| match error {
-            UploadError::Store(error) => error.into(),
-            other => Problem::new(Code::IllegalArgument, format!("Invalid input for `{}`, {other}", def.id)),
-        };
-        upload.write(&file.bytes).await.map_err(refused)?;
-        inputs.insert(def.id.clone(), upload.finish().await.map_err(refused)?.into());
-    }
-    Ok(run)
-}
-
-/// Executions of the other kinds are hidden from Kestra's lists; here every execution is a normal one.
-fn check_kind(call: &Call) -> Result<(), Problem> {
+/// The kind of the execution, if it is not the usual one.
+fn kind(call: &Call) -> Result<Option<String>, Problem> {
     match call.query.one("kind")? {
-        None | Some("NORMAL") => Ok(()),
-        Some(other) => {
-            Err(Problem::new(Code::IllegalArgument, format!("executions of kind {other} are not built; use NORMAL")))
-        }
+        None | Some("NORMAL") => Ok(None),
+        Some(kind) if KINDS.contains(&kind) => Ok(Some(kind.to_owned())),
+        Some(_) => Err(Problem::query("kind", "is one of NORMAL, TEST and PLAYGROUND")),
     }
 }

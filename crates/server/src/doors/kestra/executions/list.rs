@@ -36,7 +36,7 @@ fn equals(field: Field, text: &str) -> FieldTest {
 
 /// `GET /executions?namespace=&flowId=`.
 pub async fn of_flow(call: Call) -> Answer {
-    let mut search = RunSearch { now: call.now(), ..RunSearch::default() };
+    let mut search = RunSearch { now: call.now(), labels: vec![query::usual()], ..RunSearch::default() };
     for (name, field) in [("namespace", Field::Namespace), ("flowId", Field::FlowId)] {
         if let Some(text) = call.query.one(name)? {
             search.fields.push(equals(field, text));
@@ -55,7 +55,8 @@ pub async fn latest(call: Call) -> Answer {
             let mut found = Vec::new();
             for flow in &wanted {
                 let fields = vec![equals(Field::Namespace, &flow.namespace), equals(Field::FlowId, &flow.id)];
-                let newest = RunSearch { fields, limit: 1, now, ..RunSearch::default() };
+                let labels = vec![query::usual()];
+                let newest = RunSearch { fields, labels, limit: 1, now, ..RunSearch::default() };
                 for run in store.search_runs(&workspace, &newest)?.0 {
                     found.push(execution::with_journal(store, &workspace, run)?);
                 }

@@ -3,8 +3,10 @@
 use crate::call::{Call, Query};
 use crate::codes::Code;
 use crate::doors::kestra::filters::{self, Field, Filter, Op};
+use crate::doors::kestra::flows::SYSTEM_NAMESPACE;
 use crate::problem::Problem;
 use semel_core::duration;
+use semel_core::labels::{KIND, KINDS};
 use semel_core::run::KestraState;
 use semel_core::{FlowRef, Millis};
 use semel_store::search::{
@@ -28,9 +30,6 @@ const FIELDS: &[Field] = &[
     Field::Id,
 ];
 
-/// Where flows of the system itself would be.
-const SYSTEM_NAMESPACE: &str = "system";
-
 fn illegal(detail: impl Into<String>) -> Problem {
     Problem::new(Code::IllegalArgument, detail)
 }
@@ -50,6 +49,15 @@ pub async fn search(call: &Call) -> Result<RunSearch, Problem> {
     };
     let whens = date_filter(call.query.one("dateFilter")?)?;
     read(&filters, &flows, whens.as_deref(), call.now())
+}
+
+/// Executions of the other kinds are left out where nobody asks for them.
+pub fn usual() -> LabelTest {
+    LabelTest::None(KINDS.map(of_kind).to_vec())
+}
+
+fn of_kind(word: &str) -> (String, String) {
+    (KIND.to_owned(), word.to_owned())
 }
 
 /// The older parameters, as filters.
@@ -105,10 +113,10 @@ fn read(filters: &[Filter], flows: &[FlowRef], whens: Option<&[When]>, now: Mill
             Field::FlowId => out.fields.push(text_test(Column::FlowId, filter, flows)?),
             Field::TriggerExecutionId => out.fields.push(text_test(Column::Parent, filter, flows)?),
             Field::Id => out.fields.push(text_test(Column::Id, filter, flows)?),
-            Field::Scope => out.fields.push(scope(filter)?),
+            Field::Scope => out.fields.extend(scope(filter)?),
             Field::Labels => label(&mut out.labels, filter)?,
             Field::State => states(&mut out, filter)?,
-            Field::Kind => kind(&mut out, filter)?,
+            Field::Kind => {}
             Field::ChildFilter => out.is_child = Some(child(filter)?),
             Field::Query => match filter.op {
                 Op::Equals => out.text = Some(filter.value.clone()).filter(|text| !text.is_empty()),
@@ -138,6 +146,8 @@ fn read(filters: &[Filter], flows: &[FlowRef], whens: Option<&[When]>, now: Mill
         let of = whens.map_or(vec![When::Start], <[When]>::to_vec);
         out.intervals.push(Interval { of, tests: chosen });
     }
+    // After the labels that are asked for, which are gathered by their operation.
+    kinds(&mut out, filters)?;
     Ok(out)
 }
 
@@ -176,20 +186,10 @@ fn matching(field: Column, pattern: &str, flows: &[FlowRef]) -> Result<Vec<Strin
     Ok(names.into_iter().collect())
 }
 
-fn scope(filter: &Filter) -> Result<FieldTest, Problem> {
-    let values = filter.values();
-    let system = values.iter().any(|word| word == "SYSTEM");
-    let user = values.iter().any(|word| word == "USER");
-    if values.iter().any(|word| word != "SYSTEM" && word != "USER") || !(system || user) {
-        return Err(filters::invalid("`scope` is USER or SYSTEM"));
-    }
-    let everything = FieldTest { field: Column::Namespace, test: TextTest::In(Vec::new()), not: true };
-    if system && user {
-        return Ok(everything);
-    }
-    let wants_system = system == (filter.op == Op::Equals);
-    let test = TextTest::In(vec![SYSTEM_NAMESPACE.to_owned()]);
-    Ok(FieldTest { field: Column::Namespace, test, not: !wants_system })
+fn scope(filter: &Filter) -> Result<Option<FieldTest>, Problem> {
+    let system = filters::scope(filter)?;
+    let test = || TextTest::In(vec![SYSTEM_NAMESPACE.to_owned()]);
+    Ok(system.map(|system| FieldTest { field: Column::Namespace, test: test(), not: !system }))
 }
 
 /// Several keys under one operation are one test.
@@ -234,17 +234,30 @@ fn states(out: &mut RunSearch, filter: &Filter) -> Result<(), Problem> {
     Ok(())
 }
 
-/// All executions are of the kind NORMAL.
-fn kind(out: &mut RunSearch, filter: &Filter) -> Result<(), Problem> {
-    let values = filter.values();
-    if let Some(word) = values.iter().find(|word| !["NORMAL", "TEST", "PLAYGROUND"].contains(&word.as_str())) {
-        return Err(illegal(format!("`{}` is not a kind", word.chars().take(50).collect::<String>())));
+/// The kind of most executions, which says nothing.
+const NORMAL: &str = "NORMAL";
+
+/// Which kinds are asked for; without a word about them, the usual one.
+fn kinds(out: &mut RunSearch, filters: &[Filter]) -> Result<(), Problem> {
+    let asked: Vec<&Filter> = filters.iter().filter(|filter| filter.field == Field::Kind).collect();
+    if asked.is_empty() {
+        out.labels.push(usual());
+        return Ok(());
     }
-    let normal = values.iter().any(|word| word == "NORMAL");
-    let wants_normal = normal == matches!(filter.op, Op::Equals | Op::In);
-    if !wants_normal {
-        out.states = Some(BTreeSet::new());
+    let mut wanted = vec![NORMAL, KINDS[0], KINDS[1]];
+    for filter in asked {
+        let values = filter.values();
+        if let Some(word) = values.iter().find(|word| *word != NORMAL && !KINDS.contains(&word.as_str())) {
+            return Err(illegal(format!("`{}` is not a kind", word.chars().take(50).collect::<String>())));
+        }
+        let chosen = matches!(filter.op, Op::Equals | Op::In);
+        wanted.retain(|kind| values.iter().any(|word| word == kind) == chosen);
     }
+    out.labels.push(if wanted.contains(&NORMAL) {
+        LabelTest::None(KINDS.into_iter().filter(|kind| !wanted.contains(kind)).map(of_kind).collect())
+    } else {
+        LabelTest::Any(wanted.into_iter().map(of_kind).collect())
+    });
     Ok(())
 }
 
@@ -343,7 +356,7 @@ mod tests {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(
             found.labels,
-            [LabelTest::All(vec![pair("a", "1"), pair("b", "2")]), LabelTest::None(vec![pair("c", "3")])]
+            [LabelTest::All(vec![pair("a", "1"), pair("b", "2")]), LabelTest::None(vec![pair("c", "3")]), usual()]
         );
     }
 
@@ -374,8 +387,13 @@ mod tests {
         assert!(user.fields[0].not && user.fields[0].test.holds("system"));
         assert_eq!(of(&[filter(Field::ChildFilter, Op::Equals, "CHILD")]).unwrap().is_child, Some(true));
         assert_eq!(of(&[filter(Field::ChildFilter, Op::NotEquals, "CHILD")]).unwrap().is_child, Some(false));
-        assert_eq!(of(&[filter(Field::Kind, Op::Equals, "TEST")]).unwrap().states, Some(BTreeSet::new()));
-        assert_eq!(of(&[filter(Field::Kind, Op::In, "NORMAL,TEST")]).unwrap().states, None);
+        let kinds = |op, words: &str| of(&[filter(Field::Kind, op, words)]).unwrap().labels;
+        assert_eq!(of(&[]).unwrap().labels, [usual()]);
+        assert_eq!(kinds(Op::Equals, "TEST"), [LabelTest::Any(vec![of_kind("TEST")])]);
+        assert_eq!(kinds(Op::In, "NORMAL,TEST"), [LabelTest::None(vec![of_kind("PLAYGROUND")])]);
+        assert_eq!(kinds(Op::NotEquals, "NORMAL"), [LabelTest::Any(KINDS.map(of_kind).to_vec())]);
+        assert_eq!(kinds(Op::NotIn, "NORMAL,TEST,PLAYGROUND"), [LabelTest::Any(vec![])], "nothing is found");
+        assert_eq!(of(&[filter(Field::Kind, Op::Equals, "ODD")]).unwrap_err().code, Code::IllegalArgument);
     }
 
     #[test]

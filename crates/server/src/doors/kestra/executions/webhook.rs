@@ -1,4 +1,5 @@
-//! `GET|POST|PUT /executions/webhook/{namespace}/{flow}/{key}`: the webhook door under Kestra's address.
+//! `GET|POST|PUT /executions/webhook/{namespace}/{flow}/{key}`, with a last part or without: the webhook door under
+//! Kestra's address.
 
 use super::create::run_of;
 use crate::call::{Answer, Call, no_content, ok};

@@ -1,5 +1,6 @@
 //! Flows as files: a ZIP of texts out, a ZIP or a text in.
 
+use super::super::form::{self, Kept};
 use super::bulk::listed;
 use super::search::asked;
 use super::write;
@@ -89,8 +90,9 @@ fn texts(name: &str, bytes: &[u8], bytes_max: usize) -> Result<Vec<(String, Opti
 
 /// Stores what can be stored; the answer names what cannot.
 pub async fn import(call: Call) -> Answer {
-    let form = super::super::form::read(&call).await?;
-    let file = form.files.iter().find(|file| file.field == "fileUpload").or_else(|| form.files.first());
+    let mut kept = Kept { files: Vec::new(), bytes_max: call.app.limits().body_bytes_max };
+    form::read(&call, &mut kept).await?;
+    let file = kept.files.iter().find(|file| file.field == "fileUpload").or_else(|| kept.files.first());
     let file = file.ok_or_else(|| Problem::new(Code::BodyInvalid, "send the file as the form field `fileUpload`"))?;
     let mut wrong = Vec::new();
     for (name, text) in texts(&file.name, &file.bytes, call.app.limits().flow_bytes_max)? {

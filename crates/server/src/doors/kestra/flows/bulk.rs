@@ -99,6 +99,9 @@ pub async fn enable_by_query(call: Call) -> Answer {
 /// `POST /flows/{namespace}`: the namespace is then what the body says.
 pub async fn of_namespace(call: Call) -> Answer {
     let namespace = call.param("namespace")?.to_owned();
+    if flag(&call.query, "override", false)? {
+        return Err(Problem::query("override", "cannot be true: write the namespace into each flow"));
+    }
     synchronise(call, Some(namespace), false).await
 }
 

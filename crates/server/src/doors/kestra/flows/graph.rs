@@ -22,7 +22,7 @@ const BRANCHES: &[(&str, &str)] = &[
 ];
 
 #[derive(Default)]
-struct Graph {
+pub struct Graph {
     nodes: Vec<Json>,
     edges: Vec<Json>,
     clusters: Vec<Json>,
@@ -30,7 +30,8 @@ struct Graph {
 }
 
 impl Graph {
-    fn of(flow: &Json) -> Json {
+    /// The picture of a flow.
+    pub fn of(flow: &Json) -> Json {
         let mut graph = Graph::default();
         graph.nodes.push(json!({"uid": "root", "type": "io.kestra.core.models.hierarchies.GraphClusterRoot"}));
         graph.branches(flow, "root", &mut Vec::new());

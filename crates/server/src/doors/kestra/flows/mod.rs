@@ -23,18 +23,6 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 const FIELDS: &[Field] = &[Field::Labels, Field::Namespace, Field::Query, Field::Scope, Field::FlowId];
-const TRIGGER_FIELDS: &[Field] = &[
-    Field::Query,
-    Field::Scope,
-    Field::Namespace,
-    Field::WorkerId,
-    Field::FlowId,
-    Field::StartDate,
-    Field::EndDate,
-    Field::TimeRange,
-    Field::TriggerId,
-    Field::TriggerState,
-];
 /// Flows read at a time.
 const ROWS: u32 = 500;
 /// Kestra's namespace for what runs for the server itself.
@@ -79,7 +67,8 @@ pub struct Asked {
     filters: Vec<Filter>,
     namespace: Vec<TextTest>,
     id: Vec<TextTest>,
-    trigger: Vec<TextTest>,
+    /// Flows of the system itself, or all others.
+    system: Vec<bool>,
 }
 
 impl Asked {
@@ -92,39 +81,29 @@ impl Asked {
         Asked::new(found)
     }
 
-    /// As [`Asked::read`], for the triggers of flows.
-    pub fn of_triggers(call: &Call) -> Result<Asked, Problem> {
-        let mut found = filters::read(&call.query, TRIGGER_FIELDS)?;
-        if found.is_empty() {
-            found = legacy(call)?;
-        }
-        Asked::new(found)
-    }
-
     fn new(filters: Vec<Filter>) -> Result<Asked, Problem> {
         let tests = |field: Field| -> Result<Vec<TextTest>, Problem> {
             filters.iter().filter(|one| one.field == field).map(TextTest::new).collect()
         };
+        let scopes = filters.iter().filter(|one| one.field == Field::Scope);
+        let system = scopes.map(filters::scope).collect::<Result<Vec<_>, Problem>>()?;
         Ok(Asked {
             namespace: tests(Field::Namespace)?,
             id: tests(Field::FlowId)?,
-            trigger: tests(Field::TriggerId)?,
+            system: system.into_iter().flatten().collect(),
             filters,
         })
     }
 
-    pub fn passes_trigger(&self, flow: &FlowRef, trigger: &str) -> bool {
-        self.names(flow, trigger) && self.trigger.iter().all(|test| test.holds(trigger))
-    }
-
     pub fn passes(&self, row: &FlowRow) -> bool {
-        self.names(&row.flow, "") && self.labels(row)
+        self.names(&row.flow) && self.labels(row)
     }
 
-    fn names(&self, flow: &FlowRef, trigger: &str) -> bool {
+    fn names(&self, flow: &FlowRef) -> bool {
         self.namespace.iter().all(|test| test.holds(&flow.namespace))
             && self.id.iter().all(|test| test.holds(&flow.id))
-            && self.filters.iter().all(|filter| plain(filter, flow, trigger))
+            && self.system.iter().all(|wanted| (flow.namespace == SYSTEM_NAMESPACE) == *wanted)
+            && self.filters.iter().all(|filter| is_mentioned(filter, flow))
     }
 
     fn labels(&self, row: &FlowRow) -> bool {
@@ -136,18 +115,12 @@ impl Asked {
     }
 }
 
-fn plain(filter: &Filter, flow: &FlowRef, trigger: &str) -> bool {
-    let scope = if flow.namespace == SYSTEM_NAMESPACE { "SYSTEM" } else { "USER" };
-    let is = match filter.field {
-        Field::Query => mentions(flow, trigger, &filter.value),
-        Field::Scope => filter.value.split(',').any(|word| word.trim().eq_ignore_ascii_case(scope)),
-        _ => return true,
-    };
-    is == (filter.op == Op::Equals)
+fn is_mentioned(filter: &Filter, flow: &FlowRef) -> bool {
+    filter.field != Field::Query || mentions(flow, "", &filter.value) == (filter.op == Op::Equals)
 }
 
 /// Full text is asked of the names.
-fn mentions(flow: &FlowRef, trigger: &str, text: &str) -> bool {
+pub fn mentions(flow: &FlowRef, trigger: &str, text: &str) -> bool {
     let name = format!("{}.{} {trigger}", flow.namespace, flow.id).to_lowercase();
     text.to_lowercase().split_whitespace().all(|word| name.contains(word.trim_matches('*')))
 }
