@@ -162,7 +162,7 @@ pub fn prepare(
         root: lineage.as_ref().map(|l| l.root),
         depth: lineage.as_ref().map_or(0, |l| l.depth),
         parent: lineage.map(|l| l.parent),
-        terms: Terms { start_at: occurrence.start_at, ended, replay: None },
+        terms: Terms { start_at: occurrence.start_at, ended, replay: None, breakpoints: occurrence.breakpoints },
         ..begun
     })
 }
@@ -197,6 +197,9 @@ pub fn admission(
     request: AdmitRequest,
     now: Millis,
 ) -> (Work, Option<AdmitRequest>) {
+    if request.terms.is_told_by_journal() {
+        return (Work::Admit(Box::new(request)), None);
+    }
     if flow.is_brief {
         let born = Born {
             row: head_of(&request, now),

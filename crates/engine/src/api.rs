@@ -41,6 +41,8 @@ pub struct Occurrence {
     pub run: Option<RunId>,
     /// The run is made now and starts then.
     pub start_at: Option<Millis>,
+    /// Tasks that the run stops before.
+    pub breakpoints: Vec<String>,
 }
 
 /// The `trigger` variable: `data`, `body`, `headers`, `parameters` …
@@ -168,6 +170,10 @@ pub enum Control {
     ResumeStep {
         step: String,
         inputs: Option<Json>,
+    },
+    /// Of a run that has stopped before a task: on, and stop before these instead.
+    ResumeFromBreakpoint {
+        breakpoints: Vec<String>,
     },
     /// Of a run that a restore holds.
     Release,

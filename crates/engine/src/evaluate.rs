@@ -406,6 +406,7 @@ impl Evaluator<'_> {
             correlation_id: Some(self.family.correlation_id.to_owned()),
             run: None,
             start_at,
+            breakpoints: vec![],
         };
         let explicit = occurrence.caller_key.is_some();
         let lineage = Lineage {

@@ -327,5 +327,6 @@ fn occurrence(listener: &Listener, heard: &Heard, outputs: Json) -> Occurrence {
         correlation_id: Some(heard.run.correlation_id.clone()),
         run: None,
         start_at: None,
+        breakpoints: vec![],
     }
 }

@@ -229,6 +229,8 @@ impl Memory {
             | Event::DoubtsBelow { .. }
             | Event::Paused { .. }
             | Event::Resumed { .. }
+            | Event::BreakpointsSet { .. }
+            | Event::StoppedAt { .. }
             | Event::Restored { .. }
             | Event::Released { .. }
             | Event::CancelRequested { .. }

@@ -185,6 +185,7 @@ impl Engine {
             correlation_id: None,
             run: None,
             start_at: None,
+            breakpoints: vec![],
         };
         if !self.is_wanted(&occurrence) {
             return Ok(());

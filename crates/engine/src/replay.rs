@@ -32,6 +32,8 @@ pub struct ReplayWish {
     pub inputs: Option<Json>,
     /// The id that the new run gets, if files for its inputs were taken in under it.
     pub run: Option<RunId>,
+    /// Tasks that the new run stops before.
+    pub breakpoints: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -162,7 +164,7 @@ pub fn prepare_replay(
         tick: None,
         hearing: None,
         announced: flows.is_heard(workspace, &["CANCELLED", "FAILED"]),
-        terms: Terms { replay: Some(Box::new(replay)), ..Terms::default() },
+        terms: Terms { replay: Some(Box::new(replay)), breakpoints: wish.breakpoints.clone(), ..Terms::default() },
     })
 }
 

@@ -159,6 +159,7 @@ impl Engine {
             correlation_id: None,
             run: None,
             start_at: None,
+            breakpoints: vec![],
         }
     }
 

@@ -61,6 +61,8 @@ pub struct Told {
     /// How often the run was begun: once, and once more at each restart or replay.
     pub attempts: u32,
     pub created_at: Option<Millis>,
+    /// Tasks that the run stops before.
+    pub breakpoints: Vec<String>,
 }
 
 /// Reads a journal from its first row on.
@@ -98,6 +100,8 @@ impl Telling {
             }
             Event::Started { at } => self.enter(KestraState::Running, *at),
             Event::Paused { .. } => self.enter(KestraState::Paused, at),
+            Event::BreakpointsSet { tasks } => self.told.breakpoints = tasks.clone(),
+            Event::StoppedAt { .. } => self.enter(KestraState::Breakpoint, at),
             Event::Resumed { .. } | Event::Released { .. } => self.enter(KestraState::Running, at),
             Event::Restored { at } => self.enter(KestraState::Paused, *at),
             Event::CancelRequested { .. } | Event::StopRequested { .. } => self.enter(KestraState::Killing, at),

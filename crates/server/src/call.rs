@@ -12,11 +12,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::StreamExt;
 use parking_lot::Mutex;
 use semel_core::run::By;
 use semel_core::{Millis, RunId, WorkspaceId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
 
 pub type Answer = Result<Response, Problem>;
 
@@ -35,12 +38,32 @@ pub struct Call {
 }
 
 /// A body that is read as it arrives, once.
-#[derive(Default)]
-pub struct Incoming(Mutex<Option<Body>>);
+#[derive(Clone, Default)]
+pub struct Incoming(Arc<Mutex<Option<Body>>>);
+
+/// How long a refusal waits for what it does not read.
+const DISCARD: Duration = Duration::from_secs(1);
 
 impl Incoming {
     pub fn new(body: Body) -> Incoming {
-        Incoming(Mutex::new(Some(body)))
+        Incoming(Arc::new(Mutex::new(Some(body))))
+    }
+
+    /// Reads on if nobody did: a client that is still sending hears a refusal only when it has sent. What is larger is
+    /// cut off.
+    pub async fn discard(&self, bytes_max: usize) {
+        let mut body = self.take().into_data_stream();
+        let reading = async {
+            let mut seen = 0;
+            while let Some(Ok(piece)) = body.next().await {
+                seen += piece.len();
+                if seen > bytes_max {
+                    return;
+                }
+            }
+        };
+        // Who is too slow is cut off as well.
+        let _ = tokio::time::timeout(DISCARD, reading).await;
     }
 
     /// Whoever asks again gets an empty one.

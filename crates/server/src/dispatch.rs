@@ -172,10 +172,15 @@ async fn admit_request(
         Takes::Form => incoming = Incoming::new(body),
     }
     let spelling = parts.extensions.get::<Spelling>().cloned().unwrap_or_default();
-    let (app, headers, body) = (app.clone(), parts.headers, whole.bytes);
+    let (state, headers, body, rest) = (app.clone(), parts.headers, whole.bytes, incoming.clone());
     // A large body keeps its place until it is dealt with.
     let _place = whole.place;
-    (route.handler)(Call { app, who, params, query, headers, spelling, body, incoming }).await
+    let call = Call { app: state, who, params, query, headers, spelling, body, incoming };
+    let answer = (route.handler)(call).await;
+    if answer.is_err() {
+        rest.discard(app.limits().body_bytes_max).await;
+    }
+    answer
 }
 
 /// How much a body may have. The bytes of a form are not kept in memory, and what webhooks send cannot be made smaller.

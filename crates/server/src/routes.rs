@@ -298,6 +298,7 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/api/v1/{tenant}/executions/{id}/pause", Operator, Raw, NONE, "Start nothing new in an execution.", to!(executions::act::pause)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/resume", Operator, Form, NONE, "Let a paused execution go on.", to!(executions::act::resume)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/resume/validate", Operator, Form, NONE, "What resuming would say of each input.", to!(executions::validate::resume)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/resume-from-breakpoint", Operator, Raw, &["breakpoints"], "Let an execution go on that has stopped before a task.", to!(executions::change::resume_from_breakpoint)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/replay", Operator, Raw, REPLAY_QUERY, "A new execution that does again what a terminated one did.", to!(executions::change::replay)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/replay-with-inputs", Operator, Form, REPLAY_QUERY, "The same with other inputs.", to!(executions::change::replay_with_inputs)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/force-run", Operator, Raw, NONE, "Start an execution that waits for its slot or its date.", to!(executions::change::force_run)),

@@ -49,6 +49,15 @@ pub struct Terms {
     /// It is made only to be seen: it has ended already.
     pub ended: Option<(EndStatus, Failure)>,
     pub replay: Option<Box<ReplayTerms>>,
+    /// Tasks that it stops before.
+    pub breakpoints: Vec<String>,
+}
+
+impl Terms {
+    /// Whether the run begins with more than its creation, which is then read from its journal.
+    pub fn is_told_by_journal(&self) -> bool {
+        self.replay.is_some() || !self.breakpoints.is_empty()
+    }
 }
 
 /// The new run does again what another one did.

@@ -17,11 +17,19 @@ pub enum Conclusion {
     Skipped,
     /// Failed, because it or one of its steps took too long.
     TimedOut,
+    /// Paused before a task that it was to stop at.
+    Breakpoint,
 }
 
 impl Conclusion {
-    pub const ALL: [Conclusion; 5] =
-        [Conclusion::Scheduled, Conclusion::ByRule, Conclusion::Retried, Conclusion::Skipped, Conclusion::TimedOut];
+    pub const ALL: [Conclusion; 6] = [
+        Conclusion::Scheduled,
+        Conclusion::ByRule,
+        Conclusion::Retried,
+        Conclusion::Skipped,
+        Conclusion::TimedOut,
+        Conclusion::Breakpoint,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -30,6 +38,7 @@ impl Conclusion {
             Conclusion::Retried => "retried",
             Conclusion::Skipped => "skipped",
             Conclusion::TimedOut => "timed_out",
+            Conclusion::Breakpoint => "breakpoint",
         }
     }
 

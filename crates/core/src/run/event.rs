@@ -398,6 +398,14 @@ pub enum Event {
     Resumed {
         by: By,
     },
+    /// The run stops before these tasks, and no more before those that were named earlier.
+    BreakpointsSet {
+        tasks: Vec<String>,
+    },
+    /// Nothing starts, as in a pause: the next step is one of a task that the run stops before.
+    StoppedAt {
+        step: StepKey,
+    },
     /// The store was restored from a backup: what the run did since is not known.
     Restored {
         at: Millis,
@@ -513,6 +521,8 @@ impl Event {
             | Event::DoubtsBelow { .. }
             | Event::Paused { .. }
             | Event::Resumed { .. }
+            | Event::BreakpointsSet { .. }
+            | Event::StoppedAt { .. }
             | Event::Restored { .. }
             | Event::Released { .. }
             | Event::CancelRequested { .. }
@@ -587,6 +597,11 @@ pub enum Input {
         step: StepKey,
         by: By,
         inputs: Option<Payload>,
+    },
+    /// Let a run go on that has stopped before a task, and stop it before these instead.
+    ResumeFromBreakpoint {
+        by: By,
+        tasks: Vec<String>,
     },
     /// Let a run go on that a restore holds.
     Release {

@@ -140,17 +140,28 @@ impl RunState {
             Event::StepResumed { step, how, list, failure, .. } => self.resume_step(step, *how, list, failure.as_ref()),
             Event::Exited { step, outcome } => self.exit = Some(Exit { step: step.clone(), outcome: *outcome }),
             Event::Paused { .. } => self.paused = true,
-            Event::Resumed { .. } => self.paused = false,
+            Event::Resumed { .. } => {
+                self.paused = false;
+                self.passed = self.leave_breakpoint();
+            }
+            Event::BreakpointsSet { tasks } => self.breakpoints = tasks.clone(),
+            Event::StoppedAt { step } => {
+                self.paused = true;
+                self.stopped_at = Some(step.clone());
+                self.conclusion = Some(Conclusion::Breakpoint);
+            }
             Event::Restored { .. } => self.restored = true,
             Event::Released { .. } => self.restored = false,
             Event::CancelRequested { alone, .. } => {
                 self.cancelling = true;
                 self.alone = *alone;
                 self.paused = false;
+                self.leave_breakpoint();
             }
             Event::StopRequested { status, failure, .. } => {
                 self.cancelling = true;
                 self.paused = false;
+                self.leave_breakpoint();
                 self.stop = Some((*status, failure.clone()));
             }
             Event::Restarted { round, at, .. } => self.restart(*round, *at),
@@ -161,12 +172,14 @@ impl RunState {
                 self.concluded = Some(Concluded { status: *status, warned: *warned, outputs, failure });
                 self.phase = Phase::Open;
                 self.paused = false;
+                self.leave_breakpoint();
                 (self.cancelling, self.alone) = (false, false);
                 self.exit = None;
             }
             Event::Ended { status, warned, failure, .. } => {
                 self.phase = Phase::Ended(*status);
                 self.paused = false;
+                self.leave_breakpoint();
                 self.restored = false;
                 self.exit = None;
                 self.warned = *warned;
@@ -221,6 +234,9 @@ impl RunState {
             }
         }
         self.steps_started += 1;
+        if self.passed.as_ref() == Some(key) {
+            self.passed = None;
+        }
         let work = if key.iteration_number().is_some() {
             Work::Group(GroupState { asks, ..GroupState::new(ListName::Tasks, 1, None) })
         } else {
@@ -525,10 +541,17 @@ impl RunState {
         }
     }
 
+    /// The step before which the run had stopped.
+    fn leave_breakpoint(&mut self) -> Option<StepKey> {
+        let step = self.stopped_at.take()?;
+        self.conclusion = None;
+        Some(step)
+    }
+
     fn forget_the_end(&mut self) {
         self.stop = None;
         self.concluded = None;
-        self.conclusion = None;
+        self.conclusion = self.stopped_at.is_some().then_some(Conclusion::Breakpoint);
         self.slas_broken.clear();
     }
 

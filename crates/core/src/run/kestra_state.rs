@@ -6,6 +6,7 @@
 //! | queued | waits for its slot | QUEUED |
 //! | running, waiting | | RUNNING |
 //! | paused | | PAUSED |
+//! | paused | before a task that it was to stop at | BREAKPOINT |
 //! | held | not ended | PAUSED |
 //! | held | ended with a doubt | FAILED |
 //! | completed | no warning | SUCCESS |
@@ -132,6 +133,7 @@ impl StateOf {
             Status::Queued if self.conclusion == Some(Conclusion::Scheduled) => KestraState::Created,
             Status::Queued => KestraState::Queued,
             Status::Running | Status::Waiting => KestraState::Running,
+            Status::Paused if self.conclusion == Some(Conclusion::Breakpoint) => KestraState::Breakpoint,
             Status::Paused => KestraState::Paused,
             Status::Held if self.ended => KestraState::Failed,
             Status::Held => KestraState::Paused,
@@ -167,7 +169,8 @@ fn conclusions(status: Status) -> &'static [Conclusion] {
         Status::Completed => &[Conclusion::Skipped],
         Status::Failed => &[Conclusion::Retried, Conclusion::Skipped],
         Status::Cancelled => &[Conclusion::ByRule, Conclusion::Skipped],
-        Status::Running | Status::Waiting | Status::Paused | Status::Held => &[],
+        // What was sent before the stop may still be out.
+        Status::Running | Status::Waiting | Status::Paused | Status::Held => &[Conclusion::Breakpoint],
     }
 }
 
@@ -202,6 +205,8 @@ mod tests {
             (Status::Failed, Conclusion::Retried, "RETRIED"),
             (Status::Completed, Conclusion::Skipped, "SKIPPED"),
             (Status::Running, Conclusion::Skipped, "RUNNING"),
+            (Status::Running, Conclusion::Breakpoint, "RUNNING"),
+            (Status::Paused, Conclusion::Breakpoint, "BREAKPOINT"),
         ] {
             let head = StateOf { status, warned: false, ended: true, conclusion: Some(conclusion) };
             assert_eq!(head.kestra().word(), expected);

@@ -13,6 +13,8 @@
 //! | Open | the same, when the root group fails and the flow has a `retry:` left | RetryLater |
 //! | RetryLater | TimerFired | Open, finished steps kept |
 //! | Open | Pause / Resume | Open, nothing new starts in between |
+//! | Open, the next step is one to stop before | the same inputs | Open, nothing new starts |
+//! | Open, stopped before a step | ResumeFromBreakpoint, Resume | Open: the step starts |
 //! | Open, standing still at a step | ResumeStep | Open: the step goes on with its tasks, or ends |
 //! | Open, standing still at a step | TimerFired (its time) | Open, by the word of its author: on, with a warning, failed; or as after Cancel |
 //! | Open, a group whose list is done | Evaluated | Open: the group goes round again when its timer fires, or has ended |

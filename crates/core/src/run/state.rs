@@ -23,6 +23,15 @@ pub struct RunState {
     pub round: u32,
     pub phase: Phase,
     pub paused: bool,
+    /// Tasks before which the run stops.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breakpoints: Vec<String>,
+    /// Where it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at: Option<StepKey>,
+    /// Where it had, and may go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<StepKey>,
     /// The store was restored since the run last moved: nothing happens before a person says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
@@ -338,6 +347,9 @@ impl RunState {
             round: 0,
             phase: Phase::Waiting,
             paused: false,
+            breakpoints: Vec::new(),
+            stopped_at: None,
+            passed: None,
             restored: false,
             cancelling: false,
             alone: false,
@@ -443,6 +455,12 @@ impl RunState {
         let mut found: Vec<(&StepKey, &Step)> = self.steps.iter().filter(|(_, step)| stands(step)).collect();
         found.sort_by_key(|(_, step)| step.first_at);
         found.into_iter().map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Whether the run is to stop before this step. A loop's iterations are no tasks.
+    pub fn stops_at(&self, key: &StepKey) -> bool {
+        let named = self.breakpoints.iter().any(|task| task == key.task_id());
+        named && key.iteration_number().is_none() && self.passed.as_ref() != Some(key)
     }
 
     /// The stable id of a step, open or not yet started.

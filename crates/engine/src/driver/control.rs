@@ -27,6 +27,7 @@ pub(super) fn control_input(active: &Active, control: Control, by: By) -> Result
             let step = found.ok_or_else(|| format!("the run does not stand still at step `{step}`"))?;
             Input::ResumeStep { step, by, inputs: inputs.map(Payload::new) }
         }
+        Control::ResumeFromBreakpoint { breakpoints } => Input::ResumeFromBreakpoint { by, tasks: breakpoints },
         Control::Release => Input::Release { by },
         Control::Restart => Input::Restart { by },
         Control::RestartMarked => Input::RestartMarked { by },

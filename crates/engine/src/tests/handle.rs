@@ -72,6 +72,7 @@ impl House {
             correlation_id: None,
             run: None,
             start_at: None,
+            breakpoints: vec![],
         }
     }
 

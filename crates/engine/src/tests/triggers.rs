@@ -92,6 +92,7 @@ impl House {
             correlation_id: None,
             run: None,
             start_at: None,
+            breakpoints: vec![],
         }
     }
 

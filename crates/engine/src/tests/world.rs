@@ -160,6 +160,7 @@ impl World {
             correlation_id: None,
             run: None,
             start_at: None,
+            breakpoints: vec![],
         }
     }
 

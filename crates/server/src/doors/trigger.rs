@@ -49,6 +49,7 @@ pub async fn post(mut call: Call) -> Answer {
         correlation_id: None,
         run: None,
         start_at: None,
+        breakpoints: vec![],
     };
     let result = call.app.admit(occurrence).await?;
     let style = Style { wait, preference_applied: true, outputs: true, decision: false, bare: None };

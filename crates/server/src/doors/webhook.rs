@@ -71,6 +71,7 @@ pub async fn deliver(call: &Call, workspace: &WorkspaceId) -> Result<Option<(Web
         correlation_id: None,
         run: None,
         start_at: None,
+        breakpoints: vec![],
     };
     if !call.app.engine().is_wanted(&occurrence) {
         return Ok(None);

@@ -46,7 +46,10 @@ pub fn shape(route: &Route) -> Option<Shape> {
         ) => shows(named("Execution")),
         (Verb::Delete, "/executions/{id}/kill") => accepts(),
         (Verb::Delete, "/executions/{id}") => removes(),
-        (Verb::Post, "/executions/{id}/pause" | "/executions/{id}/resume") => removes(),
+        (
+            Verb::Post,
+            "/executions/{id}/pause" | "/executions/{id}/resume" | "/executions/{id}/resume-from-breakpoint",
+        ) => removes(),
         (_, path) if path.starts_with("/executions/") && (path.ends_with("/by-ids") || path.ends_with("/by-query")) => {
             shows(object([has("count", number())]))
         }
@@ -99,6 +102,7 @@ pub fn execution() -> Json {
         has("metadata", object([has("attemptNumber", number()), has("originalCreatedDate", time())])),
         may("scheduleDate", time()),
         may("kind", text()),
+        may("breakpoints", list(object([has("id", text())]))),
         may("url", text()),
         may("tenantId", text()),
     ])

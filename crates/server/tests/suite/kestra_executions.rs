@@ -361,3 +361,60 @@ async fn executions_that_belong_together_are_followed_together() {
     let nobody = "00000000-0000-7000-8000-000000000000";
     server.get(&format!("{API}/{nobody}/follow-dependencies")).await.refused(404, "run_unknown");
 }
+
+const STEPS: &str = "
+id: steps
+namespace: shop
+tasks:
+  - {id: one, type: debug.Return, format: '1'}
+  - id: each
+    type: flow.ForEach
+    values: ['a', 'b']
+    tasks:
+      - {id: two, type: debug.Return, format: '{{ taskrun.value }}'}
+  - {id: three, type: debug.Return, format: '{{ outputs.one.value }}'}
+";
+
+#[tokio::test]
+async fn an_execution_stops_before_the_tasks_that_are_named() {
+    let server = Server::start();
+    server.push(STEPS).await.expect(200);
+    let stands = |run: String| {
+        let server = &server;
+        async move {
+            while state(server, &run).await != "BREAKPOINT" {
+                tokio::task::yield_now().await;
+            }
+            let shown = server.get(&format!("{API}/{run}")).await.expect(200).json;
+            shown["taskRunList"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|run| run["taskId"].clone())
+                .collect::<Vec<Json>>()
+        }
+    };
+    let made = post(&server, "shop/steps?breakpoints=two,three", "").await.expect(200);
+    let run = id(&made);
+    assert_eq!(stands(run.clone()).await, ["one", "each"]);
+    let shown = server.get(&format!("{API}/{run}")).await.expect(200).json;
+    assert_eq!(shown["breakpoints"], json!([{"id": "two"}, {"id": "three"}]));
+    let found = server.get(&format!("{API}/search?filters[state][EQUALS]=BREAKPOINT")).await.expect(200).json;
+    assert_eq!(found["total"], 1);
+    post(&server, &format!("{run}/resume"), "").await.refused(409, "not_possible");
+    post(&server, &format!("{run}/resume-from-breakpoint?breakpoints=nothing"), "").await.refused(422, "query_invalid");
+    post(&server, &format!("{run}/resume-from-breakpoint?breakpoints=three"), "").await.expect(204);
+    assert_eq!(stands(run.clone()).await, ["one", "each", "two", "two"]);
+    post(&server, &format!("{run}/resume-from-breakpoint"), "").await.expect(204);
+    server.ended("main", &run).await;
+    assert_eq!(state(&server, &run).await, "SUCCESS");
+    post(&server, &format!("{run}/resume-from-breakpoint"), "").await.refused(409, "not_possible");
+    let again = id(&post(&server, &format!("{run}/replay?breakpoints=one"), "").await.expect(200));
+    assert!(stands(again.clone()).await.is_empty());
+    server.json("DELETE", &format!("{API}/{again}/kill"), Json::Null).await.expect(202);
+    server.ended("main", &again).await;
+    assert_eq!(state(&server, &again).await, "KILLED");
+    for wrong in ["nothing", "two.a"] {
+        post(&server, &format!("shop/steps?breakpoints={wrong}"), "").await.refused(422, "query_invalid");
+    }
+}

@@ -49,6 +49,10 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
             let path = format!("{}?path={address}", path.trim_start_matches("/executions/{id}"));
             row(run(&world.done, &path), "", 404, false)
         }
+        // It stands at none: whoever may ask is told so.
+        (Verb::Post, "/executions/{id}/resume-from-breakpoint") => {
+            row(run(&world.live, "/resume-from-breakpoint"), "", 409, false)
+        }
         (Verb::Post, "/executions/{id}/resume/validate") => row(run(&world.live, "/resume/validate"), "", 409, false),
         (Verb::Post, "/executions/{id}/eval") => row(run(&world.done, "/eval"), "{{ flow.id }}", 200, false),
         (Verb::Post, "/executions/{id}/eval/{taskRunId}") => row(run(&world.done, "/eval/no-such"), "x", 404, false),

@@ -103,6 +103,7 @@ macro_rules! conformance_cases {
             terms::a_run_may_be_born_ended,
             terms::a_run_is_forced_past_the_limit,
             terms::a_replay_marks_the_run_that_it_repeats,
+            terms::a_run_knows_from_its_first_row_what_it_stops_before,
             terms::a_kill_reaches_its_run,
             manage::flows_have_revisions,
             manage::a_deleted_flow_keeps_its_revisions,

@@ -250,6 +250,7 @@ impl<'a> Program<'a> {
             start_at: self.dice.chance(6).then(|| self.oracle.now().plus(self.dice.below(30) as i64)),
             ended: self.dice.chance(3).then(|| (end, Failure::new("check", "no"))),
             replay,
+            breakpoints: if self.dice.chance(5) { vec!["call".to_owned()] } else { vec![] },
         }
     }
 

@@ -106,6 +106,16 @@ pub fn a_replay_marks_the_run_that_it_repeats(b: &Bench) {
     assert_eq!((b.head(again).more.replay_of, b.head(again).original()), (Some(new.id), old));
 }
 
+pub fn a_run_knows_from_its_first_row_what_it_stops_before(b: &Bench) {
+    let terms = Terms { breakpoints: vec!["pay".to_owned()], ..Terms::default() };
+    let answer = b.admit(AdmitRequest { terms, ..b.event() });
+    let run = answer.run.clone().unwrap();
+    assert_eq!(answer.wake, [run.id], "its driver reads that from the journal");
+    let first = b.store.journal(&b.ws(), run.id, 0, 10).unwrap().remove(0);
+    let events = decode_events(&first.events, first.values.as_deref()).unwrap();
+    assert!(matches!(&events[..], [Event::Created { .. }, Event::BreakpointsSet { tasks }] if tasks == &["pay"]));
+}
+
 pub fn a_kill_reaches_its_run(b: &Bench) {
     let (killer, victim) = (b.start(b.event()), b.start(b.event()));
     let ended = b.ended("over", EndStatus::Completed);
@@ -114,6 +124,9 @@ pub fn a_kill_reaches_its_run(b: &Bench) {
     let done = b.op(killer, kill(victim));
     assert!(ok(&done) && done.wake == [victim]);
     assert_eq!(b.inbox(victim), [Inbox::Cancel { by: by() }]);
+    let spared = b.start(b.event());
+    assert!(ok(&b.op(killer, OpKind::Kill { run: spared, by: by(), alone: true })));
+    assert_eq!(b.inbox(spared), [Inbox::CancelAlone { by: by() }], "what it has started goes on");
     assert!(ok(&b.op(killer, kill(ended))) && b.inbox(ended).is_empty(), "it is what was wanted");
     assert!(!ok(&b.op(killer, kill(RunId::from_bytes([9; 16])))));
     let own = b.op(killer, kill(killer));

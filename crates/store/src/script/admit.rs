@@ -501,8 +501,7 @@ fn create(
     answer.generation = generation;
     answer.first_seen = Some(now);
     answer.expires_at = None;
-    if request.terms.replay.is_some() && matches!(birth, Birth::Run) {
-        // What it begins with is read from its journal.
+    if request.terms.is_told_by_journal() && matches!(birth, Birth::Run) {
         answer.wake.push(request.run);
     }
     if let Birth::Gathering { due } | Birth::Later { due } = birth {
@@ -574,6 +573,9 @@ fn birth_events(request: &AdmitRequest, birth: Birth) -> Vec<Event> {
     if let Some(replay) = &request.terms.replay {
         events.push(Event::ReplayOf { run: replay.of, original: replay.original, from: replay.from });
         events.extend(replay.events.iter().cloned());
+    }
+    if !request.terms.breakpoints.is_empty() {
+        events.push(Event::BreakpointsSet { tasks: request.terms.breakpoints.clone() });
     }
     match birth {
         Birth::Run | Birth::Queued => {}

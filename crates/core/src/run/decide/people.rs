@@ -61,6 +61,15 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The step that it has stopped before is let through; other tasks that are named stop it again.
+    pub(super) fn resume_from_breakpoint(&mut self, by: By, tasks: Vec<String>) -> Result<(), NotPossible> {
+        if self.state.phase != Phase::Open || self.state.stopped_at.is_none() {
+            return refuse("the run does not stand at a breakpoint");
+        }
+        self.emit(Event::BreakpointsSet { tasks });
+        self.resume(by)
+    }
+
     pub(super) fn restart(&mut self, by: By) -> Result<(), NotPossible> {
         match self.state.phase {
             _ if self.state.open_doubts() > 0 => {

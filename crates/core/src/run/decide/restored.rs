@@ -29,6 +29,7 @@ impl Machine<'_> {
             | Input::Resume { .. }
             | Input::ResumeStep { .. }
             | Input::Errand { .. }
+            | Input::ResumeFromBreakpoint { .. }
             | Input::Restart { .. }
             | Input::RestartMarked { .. }
             | Input::Replay { .. }

@@ -36,6 +36,9 @@ impl Machine<'_> {
                 if self.state.paused {
                     return;
                 }
+                if self.state.stops_at(&child) {
+                    return self.emit(Event::StoppedAt { step: child });
+                }
                 self.start_step(key, child);
                 continue;
             }

@@ -19,6 +19,7 @@ macro_rules! scenarios {
 }
 
 mod asked;
+mod breakpoints;
 mod crashes;
 mod effects;
 mod errands;
@@ -47,6 +48,7 @@ fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
         subruns::SCENARIOS,
         restored::SCENARIOS,
         asked::SCENARIOS,
+        breakpoints::SCENARIOS,
         rules::SCENARIOS,
     ];
     rooms.into_iter().flatten()

@@ -161,6 +161,9 @@ pub fn shown(whole: &Whole, payloads: bool, now: Millis) -> Json {
     if let Some((_, kind)) = label_pairs.iter().find(|(key, _)| key == labels::KIND) {
         put("kind", kind.as_str().into());
     }
+    if !whole.told.breakpoints.is_empty() {
+        put("breakpoints", whole.told.breakpoints.iter().map(|task| json!({"id": task})).collect());
+    }
     put("metadata", json!({"attemptNumber": whole.told.attempts, "originalCreatedDate": time(row.created_at)}));
     Json::Object(out)
 }

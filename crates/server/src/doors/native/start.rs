@@ -56,6 +56,7 @@ pub async fn post(call: Call) -> Answer {
         correlation_id: body.correlation_id,
         run: None,
         start_at: None,
+        breakpoints: vec![],
     };
     let result = call.app.admit(occurrence).await?;
     let style = Style { wait, preference_applied: true, outputs: true, decision: true, bare: None };

@@ -130,6 +130,12 @@ pub async fn resume(call: Call) -> Answer {
     let id = call.run_id()?;
     // Its head does not tell: a run that was paused while a call is out shows as running until the call has settled.
     let row = head(&call, id).await?.ok_or_else(Problem::run_unknown)?;
+    if execution::state_of(&row) == KestraState::Breakpoint {
+        return Err(Problem::new(
+            Code::NotPossible,
+            "the execution stands at a breakpoint; use resume-from-breakpoint",
+        ));
+    }
     let (engine, workspace) = (call.app.engine().clone(), call.workspace()?);
     let pauses = tokio::task::spawn_blocking(move || engine.pauses(&workspace, id)).await;
     let pauses = pauses.map_err(|_| Problem::internal("a look at a run panicked"))??;

@@ -129,11 +129,14 @@ impl Looked {
         }
     }
 
-    async fn act(self, call: &Call, wish: &Wish) -> Answer {
+    async fn act(mut self, call: &Call, wish: &Wish) -> Answer {
         if !self.invalids.is_empty() {
             let detail = format!("invalid bulk {}", wish.word());
             return Err(Problem::new(Code::BulkInvalid, detail).with("invalids", self.invalids.into()));
         }
+        // One may stand on two pages if others came in between.
+        self.good.sort();
+        self.good.dedup();
         let mut count = 0_u64;
         for id in self.good {
             match wish.perform(call, id).await {

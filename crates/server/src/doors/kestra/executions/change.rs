@@ -3,7 +3,7 @@
 use super::act;
 use super::create::{self, system_label};
 use super::uploads::Uploads;
-use crate::call::{Answer, Call};
+use crate::call::{Answer, Call, no_content};
 use crate::codes::Code;
 use crate::doors::kestra::{execution, form};
 use crate::json;
@@ -145,6 +145,15 @@ pub async fn set(call: Call) -> Answer {
     change(&call, id, Control::SetLabels { labels }).await
 }
 
+/// Lets an execution go on that has stopped before a task; others may be named to stop before.
+pub async fn resume_from_breakpoint(call: Call) -> Answer {
+    let row = head(&call).await?;
+    let breakpoints = create::breakpoints(&call, &*flow_of(&call, &row)?)?;
+    let control = Control::ResumeFromBreakpoint { breakpoints };
+    call.app.control(call.workspace()?, row.id, control, call.by(None)?).await?;
+    no_content()
+}
+
 fn revision(call: &Call) -> Result<Option<u32>, Problem> {
     call.query.read("revision", "a revision", |text| text.parse::<u32>().ok())
 }
@@ -159,7 +168,12 @@ fn flow_of(call: &Call, row: &RunRow) -> Result<Arc<LoadedFlow>, Problem> {
 }
 
 async fn again(call: Call, inputs: Option<Json>, run: Option<RunId>) -> Answer {
-    let wish = ReplayWish { from: call.query.text("taskRunId")?, revision: revision(&call)?, inputs, run };
+    let breakpoints = match call.query.one("breakpoints")? {
+        None => Vec::new(),
+        Some(_) => create::breakpoints(&call, &*flow_of(&call, &head(&call).await?)?)?,
+    };
+    let from = call.query.text("taskRunId")?;
+    let wish = ReplayWish { from, revision: revision(&call)?, inputs, run, breakpoints };
     let id = replayed(&call, call.run_id()?, wish).await?;
     act::shown(&call, id).await
 }

@@ -50,6 +50,7 @@ pub async fn post(call: Call) -> Answer {
 pub fn occurrence(call: &Call, flow: Arc<LoadedFlow>) -> Result<Occurrence, Problem> {
     let (mut labels, correlation_id) = labels(call)?;
     labels.extend(kind(call)?.map(|kind| (KIND.to_owned(), kind)));
+    let breakpoints = breakpoints(call, &flow)?;
     let who = call.principal()?;
     let guard = correlation_id.clone().filter(|_| call.app.config().correlation_guard);
     Ok(Occurrence {
@@ -69,7 +70,23 @@ pub fn occurrence(call: &Call, flow: Arc<LoadedFlow>) -> Result<Occurrence, Prob
         correlation_id,
         run: None,
         start_at: call.query.read("scheduleDate", "a date such as 2026-05-01T08:00:00Z", Millis::parse_rfc3339)?,
+        breakpoints,
     })
+}
+
+/// The tasks that the request wants to stop before, separated by commas.
+pub fn breakpoints(call: &Call, flow: &LoadedFlow) -> Result<Vec<String>, Problem> {
+    let text = call.query.one("breakpoints")?.unwrap_or_default();
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let known = |name: &str| match flow.index.task(name) {
+        Some(_) => Ok(name.to_owned()),
+        // Ids of tasks have no dots: what follows one is a value of a loop.
+        None if name.split_once('.').is_some_and(|(task, _)| flow.index.task(task).is_some()) => {
+            Err(Problem::query("breakpoints", "a breakpoint at one value of a loop is not built; name the task alone"))
+        }
+        None => Err(Problem::query("breakpoints", "names a task that the flow does not have")),
+    };
+    names.map(known).collect()
 }
 
 /// The run that the event came to, and whether an earlier one had made it.
