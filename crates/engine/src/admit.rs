@@ -162,7 +162,7 @@ pub fn prepare(
         root: lineage.as_ref().map(|l| l.root),
         depth: lineage.as_ref().map_or(0, |l| l.depth),
         parent: lineage.map(|l| l.parent),
-        terms: Terms { start_at: occurrence.start_at, ended, replay: None, breakpoints: occurrence.breakpoints },
+        terms: Terms { start_at: occurrence.start_at, ended, breakpoints: occurrence.breakpoints, ..Terms::default() },
         ..begun
     })
 }

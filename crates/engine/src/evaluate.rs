@@ -8,13 +8,13 @@ use crate::inputs;
 use crate::scope::{ExprScope, Services};
 use semel_core::admission::{MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom};
 use semel_core::duration;
-use semel_core::ir::{ExitState, LeafMode, OnTime, PauseSpec, SlaRule, SubflowSpec, Task, TaskKind};
+use semel_core::ir::{ExitState, LeafMode, MERGE_PART, OnTime, PauseSpec, SlaRule, SubflowSpec, Task, TaskKind};
 use semel_core::limits::Limits;
-use semel_core::run::{By, Evaluated, Failure, ListName, Payload, StepKey, VariableChange, Work};
+use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey, VariableChange, Work};
 use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, EvalError, Template, Value, render, render_json};
 use semel_store::{OpKind, ParentRef};
-use semel_tasks::{InlineOutcome, KvOp, LogLine, effect_class, own_expressions, plan_op, run_inline, timeout_hint_ms};
+use semel_tasks::{InlineOutcome, Level, LogLine, effect_class, own_expressions, run_inline, timeout_hint_ms};
 use serde_json::{Value as Json, json};
 
 /// How long the far side is assumed to remember a key.
@@ -64,6 +64,7 @@ impl Evaluator<'_> {
             return Ok(Evaluated::Skip);
         }
         match &task.kind {
+            TaskKind::WorkingDirectory { output_files, .. } if begun => self.directory_files(key, output_files),
             TaskKind::Sequential(_)
             | TaskKind::AllowFailure(_)
             | TaskKind::WorkingDirectory { .. }
@@ -74,6 +75,12 @@ impl Evaluator<'_> {
             TaskKind::Loop(spec) if !begun => self.own_items(&spec.values),
             TaskKind::Loop(spec) if key.iteration_number().is_some() => self.round(spec),
             TaskKind::Loop(_) => Ok(self.rounds(key)),
+            TaskKind::Batches(spec) if key.iteration_number().is_some() => {
+                found.op = Some(self.child(key, &spec.subflow)?);
+                Ok(Evaluated::Child)
+            }
+            TaskKind::Batches(spec) if !begun => self.batches(key, spec),
+            TaskKind::Batches(_) => Ok(self.batches_done(key)),
             TaskKind::Exit { state } => {
                 let word = self.plain_text(state, "state")?;
                 let state = ExitState::parse(&word).ok_or_else(|| {
@@ -220,7 +227,10 @@ impl Evaluator<'_> {
         config: &Json,
         found: &mut Found,
     ) -> Result<Evaluated, Failure> {
-        let config = self.rendered(task, config)?;
+        let config = match task.type_name.as_str() {
+            MERGE_PART => self.batch_outputs(key, config),
+            _ => self.rendered(task, config)?,
+        };
         match mode {
             LeafMode::Inline => Ok(self.inline(task, &config, found)),
             LeafMode::Op => {
@@ -230,10 +240,10 @@ impl Evaluator<'_> {
                         "the key-value store keeps plain values; it cannot hold a secret",
                     )
                 })?;
-                found.op = Some(self.kv_op(&task.type_name, &plain)?);
+                found.op = Some(self.kv_op(key, &task.type_name, &plain)?);
                 Ok(Evaluated::Op)
             }
-            LeafMode::Effect => self.effect(key, task, &config),
+            LeafMode::Effect => self.effect(task, &config, found),
             LeafMode::Errand => Err(Failure::new("not_built", "this build hands no tasks to workers")),
         }
     }
@@ -301,36 +311,16 @@ impl Evaluator<'_> {
         }
     }
 
-    fn kv_op(&self, type_name: &str, config: &Json) -> Result<OpKind, Failure> {
-        let own = |namespace: Option<String>| namespace.unwrap_or_else(|| self.flow.flow_ref.namespace.clone());
-        let op = plan_op(type_name, config).map_err(|e| Failure::new(e.code, e.message))?;
-        Ok(match op {
-            KvOp::Set { namespace, key, value, kv_type, overwrite, ttl_ms } => {
-                let kv_type = kv_type.unwrap_or_else(|| kv_type_of(&value).to_owned());
-                OpKind::KvSet { namespace: own(namespace), key, value, kv_type, overwrite, ttl_ms }
-            }
-            KvOp::Get { namespace, key, error_on_missing } => {
-                OpKind::KvGet { namespace: own(namespace), key, error_on_missing }
-            }
-            KvOp::Delete { namespace, key, error_on_missing } => {
-                OpKind::KvDelete { namespace: own(namespace), key, error_on_missing }
-            }
-            KvOp::Toggle { namespace, flow_id, trigger, enabled } => {
-                let flow_id = flow_id.unwrap_or_else(|| self.flow.flow_ref.id.clone());
-                OpKind::Toggle { flow: FlowRef::new(own(namespace), flow_id), trigger, enabled }
-            }
-            KvOp::Kill { run, alone } => {
-                let unknown = || Failure::new("run_unknown", format!("`{run}` is not the id of a run"));
-                let by = By { who: format!("run {}", self.family.run), why: "a task of it asked for that".into() };
-                OpKind::Kill { run: run.parse().map_err(|()| unknown())?, by, alone }
-            }
-        })
-    }
-
-    fn effect(&self, _key: &StepKey, task: &Task, config: &Value) -> Result<Evaluated, Failure> {
+    fn effect(&self, task: &Task, config: &Value, found: &mut Found) -> Result<Evaluated, Failure> {
         if task.type_name == "storage.Write" && config.is_tainted() {
             let text = "files keep plain values; they cannot hold a secret";
             return Err(Failure::new("secret_not_allowed", text));
+        }
+        let request = Payload::new(config.to_stored());
+        if let Some((run, output)) = self.cached(task, &request) {
+            let message = format!("taken from the cache: run {run} asked for the same");
+            found.logs.push(LogLine { level: Level::Info, message });
+            return Ok(Evaluated::Inline { result: Ok(Some(output)), labels: None });
         }
         let masked = config.to_masked_json();
         let class = task.effect.class.unwrap_or_else(|| effect_class(&task.type_name, &masked));
@@ -344,7 +334,7 @@ impl Evaluator<'_> {
             out_key,
             window_ms: task.effect.window_ms.unwrap_or(KEY_WINDOW_MS),
             timeout_ms,
-            request: Payload::new(config.to_stored()),
+            request,
         })
     }
 
@@ -455,13 +445,4 @@ fn passed_on(type_name: &str, config: &Value) -> Json {
     let mut map = serde_json::Map::new();
     map.insert(to.to_owned(), value.to_stored());
     Json::Object(map)
-}
-
-fn kv_type_of(value: &Json) -> &'static str {
-    match value {
-        Json::String(_) => "STRING",
-        Json::Number(_) => "NUMBER",
-        Json::Bool(_) => "BOOLEAN",
-        Json::Null | Json::Array(_) | Json::Object(_) => "JSON",
-    }
 }

@@ -7,8 +7,9 @@ use crate::scope::Services;
 use semel_core::files::{address, home, parse, safe_name};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Value};
+use semel_store::search::{Cmp, Field, FieldTest, Interval, RunSearch, TextTest, When};
 use semel_store::{Done, FileChunk, FileRow, LogRow, Store, StoreError, Work};
-use semel_tasks::{CHUNK_BYTES, FileAt, FileError, Files, LogEntry};
+use semel_tasks::{CHUNK_BYTES, CountOf, FileAt, FileError, Files, LogEntry};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -92,6 +93,23 @@ impl Files for StoreFiles {
         };
         Ok(rows.into_iter().map(entry).collect())
     }
+
+    fn count_runs(&self, workspace: &WorkspaceId, of: &CountOf) -> Result<u64, FileError> {
+        let named = |field, name: &String| FieldTest { field, test: TextTest::In(vec![name.clone()]), not: false };
+        let mut fields = vec![named(Field::Namespace, &of.namespace)];
+        fields.extend(of.flow_id.as_ref().map(|flow| named(Field::FlowId, flow)));
+        let bounds = of.from.map(|from| (Cmp::Ge, from)).into_iter().chain(of.to.map(|to| (Cmp::Lt, to)));
+        let tests: Vec<(Cmp, Millis)> = bounds.collect();
+        let search = RunSearch {
+            fields,
+            states: (!of.states.is_empty()).then(|| of.states.iter().copied().collect()),
+            intervals: if tests.is_empty() { vec![] } else { vec![Interval { of: vec![When::Start], tests }] },
+            limit: 1,
+            now: self.store.now(),
+            ..RunSearch::default()
+        };
+        Ok(self.store.search_runs(workspace, &search).map_err(trouble)?.1)
+    }
 }
 
 /// What an expression asks of a file.
@@ -130,10 +148,6 @@ pub fn answer(
         Some(Value::Str(_)) => return Err(format!("{name}() takes the address of a file, kestra:///…")),
         _ => return Err(format!("{name}() takes the address of a file, as a text without secrets")),
     };
-    let noted = |error: StoreError| {
-        away::note(&error);
-        error.to_string()
-    };
     let found = find(services.store.as_ref(), workspace, &uri).map_err(noted)?;
     if question == Question::Exists {
         return Ok(Value::Bool(found.is_some()));
@@ -143,18 +157,40 @@ pub fn answer(
         Question::Size => Ok(Value::Int(i128::from(row.bytes))),
         Question::Exists | Question::IsEmpty => Ok(Value::Bool(row.bytes == 0)),
         Question::Read => {
-            let most = Budget::default().output_bytes as u64;
-            if row.bytes > most {
-                return Err(format!("the file has {} bytes, and read() takes at most {most}", row.bytes));
-            }
-            let mut bytes = Vec::new();
-            for number in 0..row.chunks {
-                let chunk = services.store.file_chunk(workspace, row.run, row.file, number).map_err(noted)?;
-                bytes.extend(chunk.ok_or_else(|| format!("the file `{uri}` was replaced or deleted meanwhile"))?);
-            }
+            let bytes = contents(services, workspace, &uri, &row, Budget::default().output_bytes as u64)?;
             Ok(Value::str(String::from_utf8_lossy(&bytes).as_ref()))
         }
     }
+}
+
+fn noted(error: StoreError) -> String {
+    away::note(&error);
+    error.to_string()
+}
+
+/// The bytes of a file, as an expression may have them.
+pub fn whole(services: &Services, workspace: &WorkspaceId, uri: &str, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let found = find(services.store.as_ref(), workspace, uri).map_err(noted)?;
+    let row = found.ok_or_else(|| format!("there is no file `{uri}`"))?;
+    contents(services, workspace, uri, &row, bytes_max)
+}
+
+fn contents(
+    services: &Services,
+    workspace: &WorkspaceId,
+    uri: &str,
+    row: &FileRow,
+    bytes_max: u64,
+) -> Result<Vec<u8>, String> {
+    if row.bytes > bytes_max {
+        return Err(format!("the file has {} bytes, and at most {bytes_max} can be read here", row.bytes));
+    }
+    let mut bytes = Vec::new();
+    for number in 0..row.chunks {
+        let chunk = services.store.file_chunk(workspace, row.run, row.file, number).map_err(noted)?;
+        bytes.extend(chunk.ok_or_else(|| format!("the file `{uri}` was replaced or deleted meanwhile"))?);
+    }
+    Ok(bytes)
 }
 
 /// Why a file was not taken in.

@@ -5,12 +5,16 @@
 //! Nothing here reads a clock or a random source but through the ports in [`ports`].
 
 mod admit;
+mod again;
 pub mod api;
 mod away;
 mod background;
+mod batches;
+mod cache;
 mod checks;
 mod cipher;
 pub mod conditions;
+mod directories;
 pub mod driver;
 mod elsewhere;
 mod errands;
@@ -24,6 +28,7 @@ mod inspect;
 pub mod items;
 mod masking;
 mod memory;
+mod ops;
 mod pauses;
 mod polling;
 pub mod ports;

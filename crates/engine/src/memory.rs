@@ -3,7 +3,7 @@
 use crate::flows::LoadedFlow;
 use indexmap::IndexMap;
 use semel_core::ir::TaskKind;
-use semel_core::run::{Event, RunState, StepKey, StepOutcome, VerdictKind};
+use semel_core::run::{Event, Payload, RunState, StepKey, StepOutcome, VerdictKind};
 use semel_core::{Millis, RunId};
 use semel_expr::Value;
 use semel_store::{EffectRow, EffectState};
@@ -50,8 +50,8 @@ pub struct Memory {
 pub struct Rounds {
     /// By number.
     pub outputs: BTreeMap<u32, Json>,
-    /// How many ended in which state, by Kestra's word.
-    pub ended: BTreeMap<&'static str, u32>,
+    /// The state in which each ended last, by Kestra's word.
+    pub ended: BTreeMap<u32, &'static str>,
 }
 
 /// One loop around a step.
@@ -154,10 +154,12 @@ impl Memory {
                 };
                 if over {
                     self.loops.remove(step);
-                    self.rounds.remove(step);
+                    // What sub-runs gave is still asked for by the task beside theirs.
+                    let asked_for = |key: &StepKey| matches!(kind_of(key, flow), Some(TaskKind::Batches(_)));
+                    self.rounds.retain(|key, _| !key.is_under(step) || (key == step && asked_for(key)));
                     self.isolated.remove(step);
                 }
-                self.note_end_of_round(step, *outcome, flow);
+                self.note_end_of_round(step, *outcome, output.as_ref().map(Payload::json), flow);
                 if *outcome == StepOutcome::Success || *outcome == StepOutcome::Warning {
                     // A verdict may call done what had failed.
                     self.failed_step = self.failed_step.take().filter(|failed| failed != step);
@@ -205,7 +207,7 @@ impl Memory {
                 self.variables = None;
                 self.drop_outputs_from(*from, flow);
             }
-            Event::Started { .. } | Event::Restarted { .. } => {
+            Event::Started { .. } | Event::Restarted { .. } | Event::RetryOf { .. } => {
                 self.failed_step = None;
                 self.errors.clear();
             }
@@ -326,16 +328,28 @@ impl Memory {
         }
     }
 
-    fn note_end_of_round(&mut self, step: &StepKey, outcome: StepOutcome, flow: &LoadedFlow) {
-        let Some(parent) = step.parent().filter(|_| step.iteration_number().is_some()) else { return };
-        if matches!(kind_of(&parent, flow), Some(TaskKind::Loop(_))) {
-            let word = match outcome {
-                StepOutcome::Success | StepOutcome::Skipped => "SUCCESS",
-                StepOutcome::Warning => "WARNING",
-                StepOutcome::Failed => "FAILED",
-                StepOutcome::Cancelled => "KILLED",
-            };
-            *self.rounds.entry(parent).or_default().ended.entry(word).or_insert(0) += 1;
+    fn note_end_of_round(&mut self, step: &StepKey, outcome: StepOutcome, output: Option<&Json>, flow: &LoadedFlow) {
+        let (Some(parent), Some(number)) = (step.parent(), step.iteration_number()) else { return };
+        let word = match outcome {
+            StepOutcome::Success | StepOutcome::Skipped => "SUCCESS",
+            StepOutcome::Warning => "WARNING",
+            StepOutcome::Failed => "FAILED",
+            StepOutcome::Cancelled => "KILLED",
+        };
+        match kind_of(&parent, flow) {
+            Some(TaskKind::Loop(_)) => {
+                self.rounds.entry(parent).or_default().ended.insert(number, word);
+            }
+            Some(TaskKind::Batches(_)) => {
+                let rounds = self.rounds.entry(parent).or_default();
+                // The state of the sub-run, which the step may not have taken for its own.
+                let state = output.and_then(|output| output["state"].as_str());
+                let known = ["SUCCESS", "WARNING", "FAILED", "KILLED"].into_iter().find(|word| Some(*word) == state);
+                rounds.ended.insert(number, known.unwrap_or(word));
+                let given = output.map(|output| &output["outputs"]).filter(|given| **given != serde_json::json!({}));
+                rounds.outputs.extend(given.filter(|given| given.is_object()).map(|given| (number, given.clone())));
+            }
+            _ => {}
         }
     }
 
@@ -373,10 +387,8 @@ impl Memory {
         seen
     }
 
-    fn set_output(&mut self, step: &StepKey, output: &Json, flow: &LoadedFlow) {
-        if step.iteration_number().is_some() || !flow.index.task(step.task_id()).is_some_and(|t| t.keep_output) {
-            return;
-        }
+    /// Where the output of a step is: the round that keeps it to itself, and the path from there.
+    fn place_of(&self, step: &StepKey, flow: &LoadedFlow) -> (Option<StepKey>, Vec<String>) {
         let own = own_rounds(step, flow).pop();
         let mut path = vec![step.task_id().to_owned()];
         for (key, n) in step.iterations() {
@@ -386,6 +398,21 @@ impl Memory {
                 path.push(item.map_or_else(String::new, Value::to_text));
             }
         }
+        (own, path)
+    }
+
+    /// The output of exactly this step, if the flow can read it.
+    pub fn output_of(&self, step: &StepKey, flow: &LoadedFlow) -> Option<Value> {
+        let (own, path) = self.place_of(step, flow);
+        let all = own.map_or(Some(&self.outputs), |round| self.isolated.get(&round))?;
+        path.iter().try_fold(all.clone(), |inner, name| inner.get(name))
+    }
+
+    fn set_output(&mut self, step: &StepKey, output: &Json, flow: &LoadedFlow) {
+        if step.iteration_number().is_some() || !flow.index.task(step.task_id()).is_some_and(|t| t.keep_output) {
+            return;
+        }
+        let (own, path) = self.place_of(step, flow);
         let target = match own {
             Some(round) => self.isolated.entry(round).or_insert_with(|| Value::map(IndexMap::new())),
             None => &mut self.outputs,
@@ -474,7 +501,7 @@ pub fn trigger_value(stored: &Json) -> Value {
 mod tests {
     use super::*;
     use semel_core::ir::EffectClass;
-    use semel_core::run::{Failure, Payload, Stage};
+    use semel_core::run::{Failure, Stage};
     use semel_core::{FlowRef, WorkspaceId};
     use semel_store::FlowRow;
     use serde_json::json;

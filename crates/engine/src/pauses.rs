@@ -4,15 +4,15 @@
 //! (here or at another node) only looks whether the run still stands there.
 
 use crate::api::{Control, ControlError};
-use crate::flows::LoadedFlow;
+use crate::flows::{Flows, LoadedFlow};
 use crate::handle::Engine;
 use crate::inputs;
 use crate::inspect::{CheckedInput, each_by_itself};
 use crate::memory::Memory;
-use crate::scope::{ExprScope, RunScope};
+use crate::scope::{ExprScope, RunScope, Services};
 use semel_core::ir::{InputDef, TaskKind};
 use semel_core::run::{By, RunState, StepKey, decode_events};
-use semel_core::{RunId, WorkspaceId};
+use semel_core::{Millis, RunId, WorkspaceId};
 use semel_store::{RunRow, StoreError};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -29,10 +29,10 @@ pub struct OpenPause {
 }
 
 /// A run as its journal tells it.
-struct Told {
+pub(crate) struct Told {
     row: RunRow,
     flow: Arc<LoadedFlow>,
-    state: RunState,
+    pub state: RunState,
     memory: Memory,
 }
 
@@ -42,7 +42,7 @@ const PAGE: u32 = 1_000;
 impl Engine {
     /// Where the run stands still, in the order in which it came there.
     pub fn pauses(&self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<OpenPause>, ControlError> {
-        Ok(self.told_of(workspace, run)?.pauses())
+        Ok(told_of(&self.services, &self.flows, workspace, run)?.pauses())
     }
 
     /// Checks what is to be said to a step, and says to which: the one that is named by id or path, else the first.
@@ -54,9 +54,9 @@ impl Engine {
         step: Option<&str>,
         given: &Json,
     ) -> Result<OpenPause, ControlError> {
-        let told = self.told_of(workspace, run)?;
-        let pause = told.find(step)?;
-        self.said(workspace, run, &told, &pause, given)?;
+        let told = told_of(&self.services, &self.flows, workspace, run)?;
+        let pause = find(told.pauses(), step)?;
+        said(&told.scope(&self.services, workspace, run, &pause.step, self.store().now()), &pause, given)?;
         Ok(pause)
     }
 
@@ -67,9 +67,10 @@ impl Engine {
         run: RunId,
         given: &Json,
     ) -> Result<Vec<CheckedInput>, ControlError> {
-        let told = self.told_of(workspace, run)?;
+        let told = told_of(&self.services, &self.flows, workspace, run)?;
         let pause = told.find(None)?;
-        Ok(each_by_itself(&pause.inputs, given, &self.scope_at(workspace, run, &told, &pause)))
+        let scope = told.scope(&self.services, workspace, run, &pause.step, self.store().now());
+        Ok(each_by_itself(&pause.inputs, given, &scope))
     }
 
     /// Lets a run go on: one that a person paused, or one that stands still at a step.
@@ -81,112 +82,119 @@ impl Engine {
         given: &Json,
         by: By,
     ) -> Result<(), ControlError> {
-        let told = self.told_of(workspace, run)?;
-        let control = match step {
-            None if told.state.paused || told.pauses().is_empty() => Control::Resume,
-            step => {
-                let pause = told.find(step)?;
-                let inputs = self.said(workspace, run, &told, &pause, given)?;
-                Control::ResumeStep { step: pause.step_id, inputs }
-            }
-        };
+        let told = told_of(&self.services, &self.flows, workspace, run)?;
+        let control = resume_control(&told.state, told.pauses(), step, |pause| {
+            said(&told.scope(&self.services, workspace, run, &pause.step, self.store().now()), pause, given)
+        })?;
         self.control(workspace, run, control, by).await
     }
+}
 
-    /// The values in stored form; `None` for a step that asks for nothing.
-    fn said(
-        &self,
-        workspace: &WorkspaceId,
-        run: RunId,
-        told: &Told,
-        pause: &OpenPause,
-        given: &Json,
-    ) -> Result<Option<Json>, ControlError> {
-        if pause.inputs.is_empty() {
-            return Ok(None);
+/// What lets a run go on. Without a step, a run that a person paused is no longer so, and else the first one.
+pub(crate) fn resume_control(
+    state: &RunState,
+    pauses: Vec<OpenPause>,
+    step: Option<&str>,
+    say: impl FnOnce(&OpenPause) -> Result<Option<Json>, ControlError>,
+) -> Result<Control, ControlError> {
+    match step {
+        None if state.paused || pauses.is_empty() => Ok(Control::Resume),
+        step => {
+            let pause = find(pauses, step)?;
+            let inputs = say(&pause)?;
+            Ok(Control::ResumeStep { step: pause.step_id, inputs })
         }
-        let scope = self.scope_at(workspace, run, told, pause);
-        let nothing = json!({});
-        let given = if given.is_null() { &nothing } else { given };
-        inputs::check(&pause.inputs, given, &scope).map(Some).map_err(ControlError::Inputs)
     }
+}
 
-    /// What expressions of the step see.
-    fn scope_at<'a>(
-        &'a self,
-        workspace: &'a WorkspaceId,
-        run: RunId,
-        told: &'a Told,
-        pause: &'a OpenPause,
-    ) -> ExprScope<'a> {
-        let run = RunScope {
-            id: run,
-            original: told.row.original(),
-            correlation_id: &told.row.correlation_id,
-            created_at: told.row.created_at,
-            state: &told.state,
-            step: Some(&pause.step),
+/// The values in stored form; `None` for a step that asks for nothing.
+pub(crate) fn said(scope: &ExprScope, pause: &OpenPause, given: &Json) -> Result<Option<Json>, ControlError> {
+    if pause.inputs.is_empty() {
+        return Ok(None);
+    }
+    let nothing = json!({});
+    let given = if given.is_null() { &nothing } else { given };
+    inputs::check(&pause.inputs, given, scope).map(Some).map_err(ControlError::Inputs)
+}
+
+/// Where a run stands still, in the order in which it came there.
+pub(crate) fn open_pauses(flow: &LoadedFlow, state: &RunState) -> Vec<OpenPause> {
+    let open = |step: StepKey| {
+        let task = flow.index.task(step.task_id())?;
+        let inputs = match &task.kind {
+            TaskKind::Pause(spec) => spec.on_resume.clone(),
+            _ => vec![],
         };
-        ExprScope {
-            services: &self.services,
-            workspace,
-            flow: &told.flow,
-            memory: &told.memory,
-            run: Some(run),
-            now: self.store().now(),
-        }
-    }
+        Some(OpenPause { step_id: state.step_id(&step).hex(), task_id: task.id.clone(), step, inputs })
+    };
+    // A run that was replaced ended with its steps open.
+    let steps = if state.is_ended() { vec![] } else { state.paused_steps() };
+    steps.into_iter().filter_map(open).collect()
+}
 
-    fn told_of(&self, workspace: &WorkspaceId, run: RunId) -> Result<Told, ControlError> {
-        let Some((row, _, _)) = self.store().run(workspace, run)? else { return Err(ControlError::Unknown) };
-        let flow = self.flows.revision(workspace, &row.flow, row.revision);
-        let flow =
-            flow.map_err(|error| StoreError::Bug(format!("run {run} pins a flow that does not load: {error}")))?;
-        let (mut state, mut memory, mut after) = (RunState::new(row.logical), Memory::default(), 0);
-        loop {
-            let rows = self.store().journal(workspace, run, after, PAGE)?;
-            let last = rows.len() < PAGE as usize;
-            for entry in rows {
-                after = entry.seq;
-                let events = decode_events(&entry.events, entry.values.as_deref());
-                let events = events.map_err(|e| StoreError::Poisoned(format!("run {run}, row {}: {e}", entry.seq)))?;
-                for event in &events {
-                    state.evolve(event);
-                    memory.fold(run, event, &state, &flow, entry.at);
-                }
+fn find(pauses: Vec<OpenPause>, name: Option<&str>) -> Result<OpenPause, ControlError> {
+    let found = pauses.into_iter().find(|pause| match name {
+        None => true,
+        Some(name) => pause.step.0 == name || pause.step_id == name || pause.task_id == name,
+    });
+    found.ok_or_else(|| {
+        ControlError::NotPossible(match name {
+            None => "the run does not stand still at any step".to_owned(),
+            Some(name) => format!("the run does not stand still at step `{name}`"),
+        })
+    })
+}
+
+pub(crate) fn told_of(
+    services: &Services,
+    flows: &Flows,
+    workspace: &WorkspaceId,
+    run: RunId,
+) -> Result<Told, ControlError> {
+    let Some((row, _, _)) = services.store.run(workspace, run)? else { return Err(ControlError::Unknown) };
+    let flow = flows.revision(workspace, &row.flow, row.revision);
+    let flow = flow.map_err(|error| StoreError::Bug(format!("run {run} pins a flow that does not load: {error}")))?;
+    let (mut state, mut memory, mut after) = (RunState::new(row.logical), Memory::default(), 0);
+    loop {
+        let rows = services.store.journal(workspace, run, after, PAGE)?;
+        let last = rows.len() < PAGE as usize;
+        for entry in rows {
+            after = entry.seq;
+            let events = decode_events(&entry.events, entry.values.as_deref());
+            let events = events.map_err(|e| StoreError::Poisoned(format!("run {run}, row {}: {e}", entry.seq)))?;
+            for event in &events {
+                state.evolve(event);
+                memory.fold(run, event, &state, &flow, entry.at);
             }
-            if last {
-                return Ok(Told { row, flow, state, memory });
-            }
+        }
+        if last {
+            return Ok(Told { row, flow, state, memory });
         }
     }
 }
 
 impl Told {
-    fn pauses(&self) -> Vec<OpenPause> {
-        let open = |step: StepKey| {
-            let task = self.flow.index.task(step.task_id())?;
-            let inputs = match &task.kind {
-                TaskKind::Pause(spec) => spec.on_resume.clone(),
-                _ => vec![],
-            };
-            Some(OpenPause { step_id: self.state.step_id(&step).hex(), task_id: task.id.clone(), step, inputs })
-        };
-        // A run that was replaced ended with its steps open.
-        let steps = if self.state.is_ended() { vec![] } else { self.state.paused_steps() };
-        steps.into_iter().filter_map(open).collect()
+    pub fn pauses(&self) -> Vec<OpenPause> {
+        open_pauses(&self.flow, &self.state)
     }
 
-    fn find(&self, name: Option<&str>) -> Result<OpenPause, ControlError> {
-        let found = self.pauses().into_iter().find(|pause| match name {
-            None => true,
-            Some(name) => pause.step.0 == name || pause.step_id == name || pause.task_id == name,
-        });
-        found.ok_or_else(|| {
-            ControlError::NotPossible(match name {
-                None => "the run does not stand still at any step".to_owned(),
-                Some(name) => format!("the run does not stand still at step `{name}`"),
-            })
-        })
+    /// What an expression at a step of the run can see.
+    pub fn scope<'a>(
+        &'a self,
+        services: &'a Services,
+        workspace: &'a WorkspaceId,
+        id: RunId,
+        step: &'a StepKey,
+        now: Millis,
+    ) -> ExprScope<'a> {
+        let run = RunScope {
+            id,
+            original: self.row.original(),
+            correlation_id: &self.row.correlation_id,
+            created_at: self.row.created_at,
+            state: &self.state,
+            step: Some(step),
+        };
+        ExprScope { services, workspace, flow: &self.flow, memory: &self.memory, run: Some(run), now }
     }
 }

@@ -3,19 +3,18 @@
 //! A poll is moved on before it is made, so that a slow far side delays nobody and two nodes do not ask at once; one that
 //! a crash cuts off is made again at its next turn. What it finds is an occurrence keyed by the instant of the poll.
 
-use crate::api::Occurrence;
 use crate::conditions::is_truthy;
 use crate::driver::outcome::translate;
 use crate::flows::LoadedFlow;
 use crate::handle::Engine;
 use crate::masking::Mask;
 use crate::memory::Memory;
+use crate::schedules::arrival;
 use crate::scope::ExprScope;
 use indexmap::IndexMap;
-use semel_core::admission::PresetName;
 use semel_core::ir::{Trigger, TriggerKind};
 use semel_core::run::Performed;
-use semel_core::{Door, Hash16, Millis, WorkspaceId};
+use semel_core::{Hash16, Millis, WorkspaceId};
 use semel_expr::{Budget, Part, Template, Value, render, render_json};
 use semel_store::{ScheduleRow, StoreError, TriggerChange};
 use semel_tasks::{Home, Log, Request, Stop, timeout_hint_ms};
@@ -168,25 +167,7 @@ impl Engine {
         mut found: Json,
     ) -> Result<(), StoreError> {
         found["id"] = json!(row.trigger);
-        let occurrence = Occurrence {
-            workspace: row.workspace.clone(),
-            flow: flow.clone(),
-            door: Door::Schedule,
-            caller: format!("poll {}", row.trigger),
-            caller_key: None,
-            intrinsic_key: Some(format!("{} {}", row.trigger, at.to_rfc3339())),
-            door_preset: PresetName::Semel,
-            request_preset: None,
-            scope: None,
-            inputs: json!({}),
-            trigger: found.into(),
-            trigger_id: Some(row.trigger.clone()),
-            labels: vec![],
-            correlation_id: None,
-            run: None,
-            start_at: None,
-            breakpoints: vec![],
-        };
+        let occurrence = arrival(row, flow, "poll", at, found);
         if !self.is_wanted(&occurrence) {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use crate::api::{PushError, Pushed};
 use crate::handle::Engine;
 use crate::schedules::first_after;
-use semel_core::ir::{TaskKind, TriggerKind};
+use semel_core::ir::TriggerKind;
 use semel_core::{FlowRef, Millis, WorkspaceId};
 use semel_flow::{Compiled, Diagnostic, Severity, Span};
 use semel_store::{Done, FlowRow, Note, PushRule, Refusal, ScheduleRow, StoreError, TriggerState, Work};
@@ -32,7 +32,7 @@ impl Engine {
         while let Some(path) = stack.pop() {
             let Some(flow) = path.last().and_then(|at| self.flows.head(workspace, at).ok()) else { continue };
             for task in flow.index.tasks() {
-                let TaskKind::Subflow(spec) = &task.kind else { continue };
+                let Some(spec) = task.kind.subflow() else { continue };
                 let next = FlowRef::new(&spec.namespace, &spec.flow_id);
                 let mut longer = path.clone();
                 longer.push(next.clone());

@@ -185,7 +185,7 @@ fn with_label(labels: &[(String, String)], name: &str) -> Vec<(String, String)> 
 
 const PAGE: u32 = 1_000;
 
-fn journal_of(services: &Services, workspace: &WorkspaceId, run: RunId) -> Result<Vec<Event>, StoreError> {
+pub(crate) fn journal_of(services: &Services, workspace: &WorkspaceId, run: RunId) -> Result<Vec<Event>, StoreError> {
     let (mut events, mut after) = (Vec::new(), 0);
     loop {
         let rows = services.store.journal(workspace, run, after, PAGE)?;

@@ -6,6 +6,7 @@ use semel_core::run::{Evaluated, Failure, GroupState, Payload, Step, StepKey, Wo
 use semel_expr::Value;
 use semel_tasks::{Level, LogLine};
 use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
 
 /// A list that the author gives no values for.
 fn not_values() -> Failure {
@@ -99,10 +100,14 @@ impl Evaluator<'_> {
         };
         let outputs: Vec<Json> =
             rounds.outputs.iter().map(|(n, output)| json!({"item": item(*n), "outputs": output})).collect();
+        let mut ended: BTreeMap<&str, u32> = BTreeMap::new();
+        for state in rounds.ended.values() {
+            *ended.entry(state).or_default() += 1;
+        }
         let mut output = json!({
-            "iterationCount": rounds.ended.values().sum::<u32>(),
+            "iterationCount": rounds.ended.len(),
             "runningIterations": 0,
-            "terminatedIterations": rounds.ended,
+            "terminatedIterations": ended,
         });
         if !outputs.is_empty() {
             output["outputs"] = Json::Array(outputs);

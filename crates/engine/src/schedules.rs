@@ -9,7 +9,7 @@ use semel_core::ir::{RecoverMissed, TriggerKind};
 use semel_core::{Door, Millis, date};
 use semel_store::{Backfill, ScheduleRow, StoreError, Tick, TriggerChange, Work};
 use semel_tasks::schedule::next_after;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
 /// Missed instants made up for at most, per schedule and look.
@@ -142,25 +142,7 @@ impl Engine {
             "next": timed.after(at).map(date),
             "id": row.trigger,
         });
-        Occurrence {
-            workspace: row.workspace.clone(),
-            flow: flow.clone(),
-            door: Door::Schedule,
-            caller: format!("schedule {}", row.trigger),
-            caller_key: None,
-            intrinsic_key: Some(format!("{} {}", row.trigger, at.to_rfc3339())),
-            door_preset: PresetName::Semel,
-            request_preset: None,
-            scope: None,
-            inputs: json!({}),
-            trigger: trigger.into(),
-            trigger_id: Some(row.trigger.clone()),
-            labels: vec![],
-            correlation_id: None,
-            run: None,
-            start_at: None,
-            breakpoints: vec![],
-        }
+        arrival(row, flow, "schedule", at, trigger)
     }
 
     /// Admits one tick; true when it is settled, whatever was decided.
@@ -183,6 +165,29 @@ impl Engine {
 
     pub(crate) async fn advance(&self, row: ScheduleRow) -> Result<(), StoreError> {
         self.write(Work::AdvanceSchedule(row)).await.map(|_| ())
+    }
+}
+
+/// What a trigger that looks by itself brings at an instant. `what` is how it is called.
+pub(crate) fn arrival(row: &ScheduleRow, flow: &Arc<LoadedFlow>, what: &str, at: Millis, trigger: Json) -> Occurrence {
+    Occurrence {
+        workspace: row.workspace.clone(),
+        flow: flow.clone(),
+        door: Door::Schedule,
+        caller: format!("{what} {}", row.trigger),
+        caller_key: None,
+        intrinsic_key: Some(format!("{} {}", row.trigger, at.to_rfc3339())),
+        door_preset: PresetName::Semel,
+        request_preset: None,
+        scope: None,
+        inputs: json!({}),
+        trigger: trigger.into(),
+        trigger_id: Some(row.trigger.clone()),
+        labels: vec![],
+        correlation_id: None,
+        run: None,
+        start_at: None,
+        breakpoints: vec![],
     }
 }
 

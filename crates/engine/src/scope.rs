@@ -8,11 +8,12 @@ use crate::memory::{Memory, Round};
 use crate::ports::Entropy;
 use crate::secrets::Secrets;
 use indexmap::IndexMap;
+use semel_core::ir::TaskKind;
 use semel_core::limits::Limits;
 use semel_core::run::{EndStatus, RunState, StateOf, Status, StepKey, conclusion_of};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Scope, SecretRef, Value};
-use semel_store::Store;
+use semel_store::{CACHE_NAMESPACE, Store};
 use std::sync::Arc;
 
 /// The outside services expressions may use.
@@ -126,10 +127,16 @@ impl ExprScope<'_> {
             entries.insert("startDate".to_owned(), text(at.to_rfc3339()));
         }
         if let Some(round) = self.memory.rounds_around(key, self.flow).pop() {
-            entries.insert("value".to_owned(), as_text(round.value));
+            // A sub-run for each part of a file: the part is not called a value.
+            let name = if key.iteration_number().is_some() && self.makes_batches(key) { "items" } else { "value" };
+            entries.insert(name.to_owned(), as_text(round.value));
             entries.insert("iteration".to_owned(), Value::Int(i128::from(round.number)));
         }
         Some(Value::map(entries))
+    }
+
+    fn makes_batches(&self, key: &StepKey) -> bool {
+        matches!(self.flow.index.task(key.task_id()).map(|task| &task.kind), Some(TaskKind::Batches(_)))
     }
 
     /// The round a step is in: `item.value`, `item.index`, `item.key`, and those around it from the nearest outwards.
@@ -154,7 +161,7 @@ impl ExprScope<'_> {
         let mut list = Vec::new();
         let mut ancestor = self.run?.step?.parent();
         while let Some(key) = ancestor.filter(|key| !key.is_root()) {
-            if key.iteration_number().is_none() {
+            if key.iteration_number().is_none() && !self.makes_batches(&key) {
                 list.extend(self.parent_entry(&key));
             }
             ancestor = key.parent();
@@ -270,6 +277,9 @@ impl Scope for ExprScope<'_> {
 
     fn kv(&self, key: &str, namespace: Option<&str>, error_on_missing: bool) -> Result<Value, String> {
         let namespace = namespace.unwrap_or(&self.flow.flow_ref.namespace);
+        if namespace == CACHE_NAMESPACE {
+            return Err(format!("`{namespace}` cannot be a namespace"));
+        }
         let row = self.services.store.kv(self.workspace, namespace, key).map_err(|error| {
             away::note(&error);
             error.to_string()

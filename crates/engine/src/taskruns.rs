@@ -98,6 +98,14 @@ impl Telling {
                 self.told.created_at = Some(at);
                 self.enter(KestraState::Created, at);
             }
+            Event::RetryOf { .. } => {
+                self.told.attempts += 1;
+                self.told.history = vec![(KestraState::Created, at)];
+                self.told.created_at = Some(at);
+                for run in self.told.task_runs.iter_mut().filter(|run| run.state() == KestraState::Failed) {
+                    run.enter(KestraState::Restarted, at);
+                }
+            }
             Event::Started { at } => self.enter(KestraState::Running, *at),
             Event::Paused { .. } => self.enter(KestraState::Paused, at),
             Event::BreakpointsSet { tasks } => self.told.breakpoints = tasks.clone(),

@@ -6,7 +6,7 @@ use crate::lower::{Context, Moment, TemplateUse};
 use crate::suggest;
 use crate::templates::{self, Path};
 use semel_core::FlowRef;
-use semel_core::ir::{Flow, Task};
+use semel_core::ir::{Flow, SPLIT_PART, Task};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -50,7 +50,11 @@ pub(crate) fn finish(context: &mut Context, flow: Option<Flow>) -> Option<Outcom
     cycles(context);
     let mut flow = flow?;
     for tasks in [&mut flow.tasks, &mut flow.errors, &mut flow.finally, &mut flow.after] {
-        each_task(tasks, &mut |task| task.keep_output = read.any || read.ids.contains(&task.id));
+        each_task(tasks, &mut |task| {
+            // The parts of a file are read by the task that starts sub-runs for them.
+            let asked_for = task.type_name == SPLIT_PART;
+            task.keep_output = read.any || read.ids.contains(&task.id) || asked_for;
+        });
     }
     let refs = context.subflows.iter().map(|subflow| (subflow.target.clone(), subflow.at.clone())).collect();
     Some((flow, refs))

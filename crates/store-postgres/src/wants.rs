@@ -3,7 +3,9 @@
 use semel_core::run::Status;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::script::watch_hash;
-use semel_store::{AdmitRequest, CommitOp, ErrandChange, ErrandQueue, Hearing, OpKind, RunCommit, Settle, Work};
+use semel_store::{
+    AdmitRequest, CACHE_NAMESPACE, CommitOp, ErrandChange, ErrandQueue, Hearing, OpKind, RunCommit, Settle, Work,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub type HashKey = (WorkspaceId, Hash16);
@@ -287,7 +289,18 @@ impl Wants {
                 }
                 OpKind::Toggle { flow, .. } => _ = self.schedules.insert((workspace.clone(), flow.clone())),
                 OpKind::Admit(request) => self.admission(request),
-                OpKind::Kill { run, .. } => self.run((workspace.clone(), *run), Lock::Update),
+                OpKind::RunAgain { request, .. } => {
+                    let key = (workspace.clone(), run);
+                    self.claims_of.insert(key.clone());
+                    self.lanes_of.insert(key.clone());
+                    self.lanes.insert((workspace.clone(), watch_hash(run)));
+                    self.parents_of.insert(key);
+                    self.admission(request);
+                }
+                OpKind::Remember { digest, .. } => {
+                    self.kv.insert((workspace.clone(), CACHE_NAMESPACE.to_owned(), digest.hex()));
+                }
+                OpKind::Kill { run, .. } | OpKind::Ask { run, .. } => self.run((workspace.clone(), *run), Lock::Update),
                 OpKind::EnterLane | OpKind::EnterLaneOrEnd { .. } | OpKind::ForceLane => {
                     self.lanes_of.insert((workspace.clone(), run));
                     self.claims_of.insert((workspace.clone(), run));

@@ -51,6 +51,9 @@ pub struct RunRow {
     pub more: RunMore,
 }
 
+/// Rows of the key-value table that tell where answers to cached requests are. No namespace can be called so.
+pub const CACHE_NAMESPACE: &str = "/cache";
+
 /// What few runs have. Kept in one column, so that most runs pay nothing for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunMore {

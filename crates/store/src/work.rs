@@ -51,13 +51,27 @@ pub struct Terms {
     pub replay: Option<Box<ReplayTerms>>,
     /// Tasks that it stops before.
     pub breakpoints: Vec<String>,
+    pub retry: Option<Box<RetryTerms>>,
 }
 
 impl Terms {
     /// Whether the run begins with more than its creation, which is then read from its journal.
     pub fn is_told_by_journal(&self) -> bool {
-        self.replay.is_some() || !self.breakpoints.is_empty()
+        self.replay.is_some() || self.retry.is_some() || !self.breakpoints.is_empty()
     }
+}
+
+/// The new run takes the place of one that failed, and is the same logical run.
+#[derive(Clone, Debug)]
+pub struct RetryTerms {
+    pub of: RunId,
+    /// The first run of that line.
+    pub original: RunId,
+    pub logical: RunId,
+    pub take: u32,
+    pub warned: bool,
+    /// All that happened to that run.
+    pub events: Vec<Event>,
 }
 
 /// The new run does again what another one did.
@@ -315,6 +329,27 @@ pub enum OpKind {
         /// The runs that it has started go on.
         alone: bool,
     },
+    /// Have another run take the place of this one, which has failed; where somebody waits for this one, it goes on
+    /// itself, in this round.
+    RunAgain {
+        request: Box<AdmitRequest>,
+        by: By,
+        round: u32,
+        /// Flow triggers are to hear of the end.
+        announced: bool,
+    },
+    /// Note that what the step gave, in the journal row of this commit, is the answer to requests of this digest.
+    Remember {
+        digest: Hash16,
+        ttl_ms: Option<i64>,
+    },
+    /// Ask something of a run of the workspace, as a person would. Its own step fails if that run has ended.
+    Ask {
+        run: RunId,
+        ticket: Hash16,
+        control: Json,
+        by: By,
+    },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -327,6 +362,8 @@ pub struct CommitResult {
     pub admitted: Vec<AdmitResult>,
     /// `EnterLane` got a slot.
     pub entered: Option<bool>,
+    /// `RunAgain` had the run itself go on.
+    pub goes_on: bool,
     pub wake: Vec<RunId>,
     pub fenced: Vec<RunId>,
     pub timer_due: Option<Millis>,

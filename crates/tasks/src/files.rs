@@ -7,6 +7,7 @@
 
 use crate::TaskError;
 use semel_core::files::{address, safe_name};
+use semel_core::run::KestraState;
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 use std::io::{BufRead, Read};
@@ -77,7 +78,21 @@ pub struct LogEntry {
     pub message: String,
 }
 
-/// Where files are kept, and the logs that may become files.
+/// Which runs are to be counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountOf {
+    pub namespace: String,
+    /// `None`: all flows of the namespace.
+    pub flow_id: Option<String>,
+    /// In one of these states; in any when there is none.
+    pub states: Vec<KestraState>,
+    /// Made at this instant or later.
+    pub from: Option<Millis>,
+    /// Made before this instant.
+    pub to: Option<Millis>,
+}
+
+/// Where files are kept, and what else of runs tasks may read.
 pub trait Files: Send + Sync {
     /// The file at an address, if it is one of this workspace.
     fn find(&self, workspace: &WorkspaceId, uri: &str) -> Result<Option<FileAt>, FileError>;
@@ -94,6 +109,7 @@ pub trait Files: Send + Sync {
     fn bytes_max(&self) -> u64;
     /// Lines with a number above `after`, in order.
     fn logs(&self, workspace: &WorkspaceId, run: RunId, after: u64, limit: u32) -> Result<Vec<LogEntry>, FileError>;
+    fn count_runs(&self, workspace: &WorkspaceId, of: &CountOf) -> Result<u64, FileError>;
 }
 
 /// Evaluates a template with the fields of an item as its variables.
@@ -264,6 +280,11 @@ impl FileWriter {
         self.desk.files.put_file(&self.desk.home.workspace, self.at, last)?;
         Ok(uri)
     }
+}
+
+/// The name of a file in the working directory of a task whose files are under `home`.
+pub fn name_in_directory(home: &str, path: &str) -> Option<String> {
+    Space { prefix: format!("{home}/dir/") }.name_of(path)
 }
 
 /// A working directory as files: it outlives a step, and the node that the step ran on.

@@ -31,12 +31,12 @@ pub use effect::{
     Equipment, LEASE_LAPSED, Log, Outcome, Performer, Request, Stop, effect_class, sends_idempotency_key,
     timeout_hint_ms,
 };
-pub use files::{CHUNK_BYTES, Expressions, FileAt, FileError, Files, Home, LogEntry};
+pub use files::{CHUNK_BYTES, CountOf, Expressions, FileAt, FileError, Files, Home, LogEntry, name_in_directory};
 pub use inline::{InlineOutcome, Level, LogLine, run_inline};
 pub use net::{NetConfig, NetError, PrivatePolicy};
 pub use op::{KvOp, plan_op};
 pub use registry::{REGISTRY, Registry, own_expressions};
-pub use script::ScriptConfig;
+pub use script::{ScriptConfig, glob::matches as glob_matches};
 
 /// A step whose rendered properties make no sense. Nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

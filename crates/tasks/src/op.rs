@@ -40,6 +40,13 @@ pub enum KvOp {
         /// The runs that it has started go on.
         alone: bool,
     },
+    /// A run that stands still is told to go on. Without an id: the paused run of that flow, or this one.
+    Resume {
+        run: Option<String>,
+        namespace: Option<String>,
+        flow_id: Option<String>,
+        inputs: Json,
+    },
 }
 
 /// Turns the rendered properties of an op task into what the commit must do.

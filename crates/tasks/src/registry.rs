@@ -15,20 +15,26 @@ pub(crate) enum Work {
 }
 
 macro_rules! task_types {
-    ($($module:ident),* $(,)?) => {
-        static SPECS: &[TaskSpec] = &[$(types::$module::SPEC),*];
-        static WORKS: &[Work] = &[$(types::$module::WORK),*];
+    ($specs:ident, $works:ident: $($module:ident),* $(,)?) => {
+        static $specs: &[TaskSpec] = &[$(types::$module::SPEC),*];
+        static $works: &[Work] = &[$(types::$module::WORK),*];
     };
 }
 
+// What other types are made of: no author can name these.
+task_types! { PARTS, PART_WORKS: for_each_item_split, for_each_item_merge }
+
 task_types! {
+    SPECS, WORKS:
     log_log,
     log_fetch,
     debug_echo,
     debug_return,
     execution_fail,
     execution_assert,
+    execution_count,
     execution_kill,
+    execution_resume,
     execution_labels,
     execution_set_variables,
     execution_unset_variables,
@@ -74,9 +80,9 @@ pub fn own_expressions(type_name: &str) -> impl Iterator<Item = &'static str> {
 
 /// The work of a type, by its short name or any spelling the catalog accepts.
 pub(crate) fn work(type_name: &str) -> Option<&'static Work> {
-    let name = REGISTRY.find(type_name)?.name;
-    let index = SPECS.iter().position(|spec| spec.name == name)?;
-    WORKS.get(index)
+    let name = REGISTRY.find(type_name).map_or(type_name, |spec| spec.name);
+    let mut all = SPECS.iter().zip(WORKS).chain(PARTS.iter().zip(PART_WORKS));
+    all.find(|(spec, _)| spec.name == name).map(|(_, work)| work)
 }
 
 #[cfg(test)]
@@ -86,7 +92,7 @@ mod tests {
 
     #[test]
     fn each_type_works_in_the_mode_it_declares() {
-        for (spec, work) in SPECS.iter().zip(WORKS) {
+        for (spec, work) in SPECS.iter().zip(WORKS).chain(PARTS.iter().zip(PART_WORKS)) {
             let mode = match work {
                 Work::Inline(_) => LeafMode::Inline,
                 Work::Op(_) => LeafMode::Op,

@@ -1,46 +1,46 @@
 //! The lists of tasks inside a task, in one place: whoever walks a flow walks all of them.
 
-use super::{Group, LoopSpec, PauseSpec, Task, TaskKind, UntilSpec};
+use super::{BatchSpec, Group, LoopSpec, PauseSpec, SubflowSpec, Task, TaskKind, UntilSpec};
+
+/// The group of a task that has one, borrowed as the task is.
+macro_rules! group_of {
+    ($kind:expr) => {
+        match $kind {
+            TaskKind::Sequential(group)
+            | TaskKind::AllowFailure(group)
+            | TaskKind::Parallel { group, .. }
+            | TaskKind::WorkingDirectory { group, .. }
+            | TaskKind::Dag { group, .. }
+            | TaskKind::ForEach { group, .. }
+            | TaskKind::LoopUntil(UntilSpec { group, .. })
+            | TaskKind::Loop(LoopSpec { group, .. })
+            | TaskKind::Pause(PauseSpec { group, .. }) => Some(group),
+            TaskKind::If { .. }
+            | TaskKind::Switch { .. }
+            | TaskKind::Sleep { .. }
+            | TaskKind::Exit { .. }
+            | TaskKind::Subflow(_)
+            | TaskKind::Batches(_)
+            | TaskKind::Leaf { .. } => None,
+        }
+    };
+}
 
 impl TaskKind {
     /// The group of a task that has one list of tasks with handlers, whatever else it has.
     pub fn group(&self) -> Option<&Group> {
-        match self {
-            TaskKind::Sequential(group)
-            | TaskKind::AllowFailure(group)
-            | TaskKind::Parallel { group, .. }
-            | TaskKind::WorkingDirectory { group, .. }
-            | TaskKind::Dag { group, .. }
-            | TaskKind::ForEach { group, .. }
-            | TaskKind::LoopUntil(UntilSpec { group, .. })
-            | TaskKind::Loop(LoopSpec { group, .. })
-            | TaskKind::Pause(PauseSpec { group, .. }) => Some(group),
-            TaskKind::If { .. }
-            | TaskKind::Switch { .. }
-            | TaskKind::Sleep { .. }
-            | TaskKind::Exit { .. }
-            | TaskKind::Subflow(_)
-            | TaskKind::Leaf { .. } => None,
-        }
+        group_of!(self)
     }
 
     fn group_mut(&mut self) -> Option<&mut Group> {
+        group_of!(self)
+    }
+
+    /// What a task makes sub-runs of.
+    pub fn subflow(&self) -> Option<&SubflowSpec> {
         match self {
-            TaskKind::Sequential(group)
-            | TaskKind::AllowFailure(group)
-            | TaskKind::Parallel { group, .. }
-            | TaskKind::WorkingDirectory { group, .. }
-            | TaskKind::Dag { group, .. }
-            | TaskKind::ForEach { group, .. }
-            | TaskKind::LoopUntil(UntilSpec { group, .. })
-            | TaskKind::Loop(LoopSpec { group, .. })
-            | TaskKind::Pause(PauseSpec { group, .. }) => Some(group),
-            TaskKind::If { .. }
-            | TaskKind::Switch { .. }
-            | TaskKind::Sleep { .. }
-            | TaskKind::Exit { .. }
-            | TaskKind::Subflow(_)
-            | TaskKind::Leaf { .. } => None,
+            TaskKind::Subflow(spec) | TaskKind::Batches(BatchSpec { subflow: spec, .. }) => Some(spec),
+            _ => None,
         }
     }
 

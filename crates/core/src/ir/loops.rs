@@ -1,6 +1,6 @@
 //! Loops that ask after each round whether there is another, or that keep their rounds to themselves.
 
-use super::{Group, OutputDef, Template};
+use super::{Group, OutputDef, SubflowSpec, Template};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -38,6 +38,19 @@ pub struct LoopSpec {
     #[serde(flatten)]
     pub group: Group,
 }
+
+/// A sub-run for each part of a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BatchSpec {
+    /// The task beside this one that has cut the file, and listed the parts in another.
+    pub split: String,
+    pub subflow: SubflowSpec,
+}
+
+/// Parts of `flow.ForEachItem`, which no author can name.
+pub const SPLIT_PART: &str = "flow.ForEachItemSplit";
+pub const ITEMS_PART: &str = "flow.ForEachItemExecutable";
+pub const MERGE_PART: &str = "flow.ForEachItemMergeOutputs";
 
 /// How a run that ends itself has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

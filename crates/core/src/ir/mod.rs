@@ -104,6 +104,16 @@ pub struct Task {
     /// iteration leaves memory altogether.
     #[serde(default = "yes")]
     pub keep_output: bool,
+    /// What another run got for the same request is taken, instead of asking for it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheSpec>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheSpec {
+    /// For how long; without it, as long as the run that asked is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<i64>,
 }
 
 fn yes() -> bool {
@@ -124,6 +134,9 @@ pub enum TaskKind {
     AllowFailure(Group),
     /// As [`TaskKind::Sequential`], for tasks that share a folder.
     WorkingDirectory {
+        /// Patterns of the files in it that the task shows when it is done.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        output_files: Vec<Template>,
         #[serde(flatten)]
         group: Group,
     },
@@ -168,6 +181,7 @@ pub enum TaskKind {
     },
     LoopUntil(UntilSpec),
     Loop(LoopSpec),
+    Batches(BatchSpec),
     /// Ends the run as it says: a word of [`ExitState`], or a template that gives one.
     Exit {
         state: Template,
@@ -306,6 +320,9 @@ pub struct Retry {
     pub max_duration_ms: Option<i64>,
     #[serde(default)]
     pub warning_on_retry: bool,
+    /// The whole run again, in a new run that takes the place of the one that failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub new_execution: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -38,8 +38,8 @@ pub enum FieldKind {
     TextOrList,
     /// `true`, `false`, or a template.
     Bool,
-    /// As `Bool`, but `true` is known elsewhere and not built here; the text says why.
-    OnlyFalse(&'static str),
+    /// As `Bool`, but only this value: the other is known elsewhere and not built here; the text says why.
+    Only(bool, &'static str),
     /// An integer or a template.
     Int,
     /// A literal ISO 8601 duration or a template.

@@ -21,6 +21,8 @@ pub enum Action {
     EnterLane,
     /// Take a lane slot even if there is none, with this commit.
     ForceLane,
+    /// Another run is to take the place of this one, with this commit.
+    RunAgain,
     /// Evaluate an assertion of the flow. A repeat is harmless.
     CheckSla(u32),
 }

@@ -178,6 +178,12 @@ pub enum Event {
         original: RunId,
         from: u32,
     },
+    /// The run goes on where another one failed, as the same logical run: what that one did stands before this, and its
+    /// steps are begun again as a restart would.
+    RetryOf {
+        run: RunId,
+        original: RunId,
+    },
     Started {
         at: Millis,
     },
@@ -227,6 +233,9 @@ pub enum Event {
         /// So is each round.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         each_asks: bool,
+        /// A round holds no tasks: it is a step itself. All are done, whatever becomes of the others.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        each_is_step: bool,
         items: Payload,
     },
     GroupStage {
@@ -506,6 +515,7 @@ impl Event {
                 outputs.iter_mut().chain(of(failure)).collect()
             }
             Event::ReplayOf { .. }
+            | Event::RetryOf { .. }
             | Event::Started { .. }
             | Event::StepStarted { .. }
             | Event::GroupAsks { .. }

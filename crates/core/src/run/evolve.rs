@@ -36,9 +36,11 @@ impl RunState {
             | Event::ErrandAnswered { .. }
             | Event::Forced { .. } => {}
             Event::ReplayOf { from, .. } => self.seeded = *from,
+            Event::RetryOf { .. } => self.carry_on(),
             Event::SlaBroken { sla } => {
                 self.slas_broken.insert(*sla);
             }
+            Event::Started { at } if self.carried => self.restart(self.round + 1, *at),
             Event::Started { at } => self.open_root(*at),
             Event::StepStarted { step, take, round, at } => self.start_step(step, *take, *round, *at),
             Event::Branched { step, list, concurrent, asks, by_needs, .. } => {
@@ -53,10 +55,11 @@ impl RunState {
                 }
             }
             Event::GroupAnswered { step, stop, failure, .. } => self.answer_group(step, *stop, failure.as_ref()),
-            Event::LoopStarted { step, count, concurrent, asks, each_asks, .. } => {
+            Event::LoopStarted { step, count, concurrent, asks, each_asks, each_is_step, .. } => {
                 let asks = if *asks { Asks::WhenDone } else { Asks::Never };
                 let group = GroupState::new(ListName::Tasks, *concurrent, Some(*count));
-                self.set_work(step, Work::Group(GroupState { asks, each_asks: *each_asks, ..group }));
+                let group = GroupState { asks, each_asks: *each_asks, each_is_step: *each_is_step, ..group };
+                self.set_work(step, Work::Group(group));
             }
             Event::GroupStage { step, stage } => {
                 if let Some(group) = self.group_mut(step) {
@@ -220,7 +223,7 @@ impl RunState {
     }
 
     fn start_step(&mut self, key: &StepKey, take: u32, round: u32, at: Millis) {
-        let mut asks = Asks::Never;
+        let (mut asks, mut is_step) = (Asks::Never, key.iteration_number().is_none());
         if let Some(parent) = key.parent()
             && let Some(group) = self.group_mut(&parent)
         {
@@ -229,6 +232,7 @@ impl RunState {
             if group.each_asks {
                 asks = Asks::WhenDone;
             }
+            is_step |= group.each_is_step;
             if let (Some(needs), Stage::Body) = (&mut group.needs, group.stage) {
                 needs.started.insert(key.task_id().to_owned());
             }
@@ -237,10 +241,10 @@ impl RunState {
         if self.passed.as_ref() == Some(key) {
             self.passed = None;
         }
-        let work = if key.iteration_number().is_some() {
-            Work::Group(GroupState { asks, ..GroupState::new(ListName::Tasks, 1, None) })
-        } else {
+        let work = if is_step {
             Work::Evaluating
+        } else {
+            Work::Group(GroupState { asks, ..GroupState::new(ListName::Tasks, 1, None) })
         };
         self.steps.insert(key.clone(), Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, work });
     }
@@ -486,6 +490,7 @@ impl RunState {
     /// Failed leaves are evaluated again, groups go on with their bodies; finished steps stay finished.
     fn restart(&mut self, round: u32, at: Millis) {
         self.phase = Phase::Open;
+        self.carried = false;
         self.round = round;
         self.flow_attempt += 1;
         (self.cancelling, self.alone) = (false, false);
@@ -546,6 +551,15 @@ impl RunState {
         let step = self.stopped_at.take()?;
         self.conclusion = None;
         Some(step)
+    }
+
+    /// All before this happened to another run. This one waits for its turn like any new one.
+    fn carry_on(&mut self) {
+        self.phase = Phase::Waiting;
+        self.carried = true;
+        self.paused = false;
+        self.timers.clear();
+        self.forget_the_end();
     }
 
     fn forget_the_end(&mut self) {

@@ -11,7 +11,7 @@
 //! | Waiting, RetryLater, Finishing | Cancel | Ended(cancelled) |
 //! | Open | Evaluated, Performed, TimerFired, ChildEnded, Continue | Open, or Finishing when the root group ends well, or Ended |
 //! | Open | the same, when the root group fails and the flow has a `retry:` left | RetryLater |
-//! | RetryLater | TimerFired | Open, finished steps kept |
+//! | RetryLater | TimerFired | Open, finished steps kept; or a new run is asked for, which takes its place |
 //! | Open | Pause / Resume | Open, nothing new starts in between |
 //! | Open, the next step is one to stop before | the same inputs | Open, nothing new starts |
 //! | Open, stopped before a step | ResumeFromBreakpoint, Resume | Open: the step starts |

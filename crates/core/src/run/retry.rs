@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     fn retry(schedule: RetrySchedule) -> Retry {
-        Retry { schedule, max_attempts: Some(4), max_duration_ms: None, warning_on_retry: false }
+        Retry { schedule, max_attempts: Some(4), max_duration_ms: None, warning_on_retry: false, new_execution: false }
     }
 
     fn delays(retry: &Retry) -> Vec<Option<i64>> {

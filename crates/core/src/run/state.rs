@@ -57,6 +57,9 @@ pub struct RunState {
     /// Top-level tasks that another run has done for this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seeded: u32,
+    /// It begins with what another run had done when it failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub carried: bool,
     /// How a rule wants the run to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<(EndStatus, Failure)>,
@@ -178,6 +181,9 @@ pub struct GroupState {
     /// Each round of this loop asks as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each_asks: bool,
+    /// Each round of this loop is a step without tasks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub each_is_step: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<Needs>,
 }
@@ -244,6 +250,7 @@ impl GroupState {
             kept: BTreeSet::new(),
             asks: Asks::Never,
             each_asks: false,
+            each_is_step: false,
             needs: None,
         }
     }
@@ -364,6 +371,7 @@ impl RunState {
             flow_attempt: 1,
             first_started: None,
             seeded: 0,
+            carried: false,
             stop: None,
             concluded: None,
             conclusion: None,
@@ -397,7 +405,8 @@ impl RunState {
     pub fn is_active(&self) -> bool {
         match self.phase {
             _ if self.restored => false,
-            Phase::Waiting | Phase::RetryLater | Phase::Ended(_) => false,
+            Phase::Waiting | Phase::Ended(_) => false,
+            Phase::RetryLater => self.needs_successor(),
             Phase::Finishing => true,
             Phase::Open => self.steps.values().any(|step| match &step.work {
                 work if work.is_evaluated() => !self.paused,
@@ -413,6 +422,11 @@ impl RunState {
                 | Work::Failed => false,
             }),
         }
+    }
+
+    /// It has failed, and the run that takes its place is not there yet.
+    pub fn needs_successor(&self) -> bool {
+        self.phase == Phase::RetryLater && self.timers.values().all(|timer| timer.why != TimerWhy::FlowRetry)
     }
 
     pub fn status(&self) -> Status {

@@ -2,6 +2,7 @@
 
 use super::{Born, FUSE_BYTES_MAX, FUSE_EVENTS_MAX, Ticket, weight};
 use crate::api::FlowLookupError;
+use crate::cache::digest;
 use crate::flows::{Flows, LoadedFlow};
 use crate::hearing::state_word;
 use crate::masking::Mask;
@@ -9,8 +10,8 @@ use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
 use semel_core::admission::Busy;
 use semel_core::run::{
-    Action, By, EndStatus, Event, Input, Payload, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey, Work,
-    decode_events, errand_id,
+    Action, By, EndStatus, Event, Input, Payload, Performed, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey,
+    StepOutcome, Work, decode_events, errand_id,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
@@ -62,6 +63,8 @@ pub struct Pending {
     pub performs: Vec<(StepKey, u32)>,
     pub ops: Vec<StepKey>,
     pub enter_lane: Option<OpKind>,
+    /// What the commit is to note besides.
+    pub notes: Vec<(StepKey, OpKind)>,
     pub cancels: Vec<(RunId, By)>,
     pub inbox_consumed: Vec<u64>,
     pub answers: Vec<(Hash16, Option<String>)>,
@@ -278,6 +281,22 @@ impl Active {
             self.note(&event);
             self.pending.bytes += weight(&event);
             self.pending.events.push(event);
+        }
+    }
+
+    /// A request that was answered well is remembered, where its author wants that. Call before the events are recorded.
+    pub fn remember(&mut self, input: &Input, events: &[Event]) {
+        let Input::Performed { step, outcome: Performed::Done { .. }, .. } = input else { return };
+        let Some(task) = self.flow.index.task(step.task_id()) else { return };
+        let done = |event: &Event| match event {
+            Event::StepEnded { step: ended, outcome: StepOutcome::Success | StepOutcome::Warning, .. } => ended == step,
+            _ => false,
+        };
+        if let (Some(cache), Some(request)) = (&task.cache, self.memory.requests.get(step))
+            && events.iter().any(done)
+        {
+            let digest = digest(&self.flow, task, &Payload::new(request.clone()));
+            self.pending.notes.push((step.clone(), OpKind::Remember { digest, ttl_ms: cache.ttl_ms }));
         }
     }
 

@@ -4,7 +4,7 @@ use super::active::{Active, Pending, out_now};
 use semel_core::Millis;
 use semel_core::run::{Event, Phase, Seen, StepKey, encode_events};
 use semel_expr::Value;
-use semel_store::{CommitOp, ErrandChange, ErrandMore, ErrandRow, HeadChange, RunCommit, Settle};
+use semel_store::{CommitOp, ErrandChange, ErrandMore, ErrandRow, HeadChange, OpKind, RunCommit, Settle};
 use serde_json::{Value as Json, json};
 
 /// Events between two snapshots of a run.
@@ -42,8 +42,10 @@ impl Active {
         timers_cleared.append(&mut self.stale_timers);
         let ops = self.take_ops(&pending);
         self.events_since_snapshot += pending.events.len();
-        // What is asked of a run after its end is most often refused, and a refusal writes nothing.
-        let working = !ops.is_empty() || (!self.queue.is_empty() && !self.state.is_ended());
+        // What is only noted has no answer that would make the run go on, and what is asked of a run after its end is most
+        // often refused, which writes nothing.
+        let answered = |op: &CommitOp| !matches!(op.kind, OpKind::Remember { .. });
+        let working = ops.iter().any(answered) || (!self.queue.is_empty() && !self.state.is_ended());
         let snapshot = self.snapshot(working);
         let (outputs, failure) = ending(&pending.events, self.memory.failed_step.as_ref());
         let commit = RunCommit {
@@ -130,6 +132,9 @@ impl Active {
             if let Some(kind) = self.ops_ready.remove(step) {
                 ops.push(CommitOp { step: step.clone(), kind });
             }
+        }
+        for (step, kind) in &pending.notes {
+            ops.push(CommitOp { step: step.clone(), kind: kind.clone() });
         }
         if let Some(kind) = &pending.enter_lane {
             ops.push(CommitOp { step: StepKey::root(), kind: kind.clone() });

@@ -19,6 +19,7 @@ mod control;
 pub(crate) mod outcome;
 mod settle;
 
+use crate::again::run_again;
 use crate::api::{Control, ControlError, RunChange};
 use crate::away;
 use crate::evaluate::{Evaluator, Family, Found};
@@ -520,6 +521,7 @@ impl Driver {
                 }
                 active.pending.by_twin |=
                     matches!((&queued.origin, &queued.input), (Origin::Inbox(_), Input::Restart { .. }));
+                active.remember(&queued.input, &decided.events);
                 if let Some((step, lines)) = logs.filter(|_| !decided.events.is_empty()) {
                     // With what the step came to, not before: a crash in between would write them twice.
                     active.log(&step, lines, self.limits.log_line_bytes_max, now);
@@ -571,6 +573,22 @@ impl Driver {
             Action::CancelChild { run, by } => active.pending.cancels.push((run, by)),
             Action::EnterLane => active.pending.enter_lane = Some(active.entry()),
             Action::ForceLane => active.pending.enter_lane = Some(OpKind::ForceLane),
+            Action::RunAgain if self.stopping => {}
+            Action::RunAgain => {
+                let (flow, round) = (active.flow.clone(), active.state.round);
+                let found = away::noticed(|| {
+                    run_again(&self.services, &self.flows, &active.workspace, &flow, active.run, round, now)
+                });
+                match found {
+                    Err(_) => self.act_later(active, Action::RunAgain),
+                    Ok(Ok(op)) => active.pending.enter_lane = Some(op),
+                    Ok(Err(failure)) => {
+                        let by = By { who: "flow retry".into(), why: "no new run could be made".into() };
+                        let input = Input::Stop { by, status: EndStatus::Failed, failure };
+                        active.queue.push_front(Queued::new(input));
+                    }
+                }
+            }
             Action::CheckSla(_) if self.stopping => {}
             Action::CheckSla(sla) => {
                 let holds = away::noticed(|| self.evaluator(active, None, now).assertion(sla));

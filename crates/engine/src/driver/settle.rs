@@ -117,6 +117,9 @@ impl Driver {
                 _ => {}
             }
         }
+        if active.state.needs_successor() {
+            self.act(active, Action::RunAgain, now);
+        }
         if active.state.phase == Phase::Finishing {
             let next = finishing_action(&active.flow.index, &active.state);
             self.act(active, next, now);
@@ -135,7 +138,9 @@ impl Driver {
             active.fold(event, now);
         }
         if go_on {
-            active.queue.push_front(Queued::new(Input::Continue));
+            // A run that its own retry has begun again is asked for all that is open in it.
+            let next = if result.goes_on { Input::Recover } else { Input::Continue };
+            active.queue.push_front(Queued::new(next));
         }
         if result.entered == Some(true) {
             active.queue.push_front(Queued::new(Input::Start));

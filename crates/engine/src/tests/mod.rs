@@ -1,5 +1,6 @@
 //! The engine's logic under a virtual clock: one thread, every boundary reachable.
 
+mod again;
 mod crashes;
 mod doors;
 mod flows;

@@ -9,13 +9,6 @@ use semel_core::FlowRef;
 use semel_core::ir::{Flow, IR_VERSION, Task};
 use serde_json::Value as Json;
 
-/// Whether a block stands at the flow or at one task.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
-    Flow,
-    Task,
-}
-
 const NAMES: Names = Names {
     what: "a flow",
     allowed: &[
@@ -89,7 +82,7 @@ pub(crate) fn flow<'a>(context: &mut Context<'a>, root: &'a Node) -> Option<Flow
         outputs: fields.get("outputs").map(|node| context.output_defs(node)).unwrap_or_default(),
         triggers: fields.get("triggers").map(|node| context.triggers(node)).unwrap_or_default(),
         lane: context.lane_of(&fields),
-        retry: fields.get("retry").and_then(|node| context.retry(node, Level::Flow)),
+        retry: fields.get("retry").and_then(|node| context.retry(node)),
         disabled: context.flag(&fields, "disabled", false),
         idempotency: fields.get("idempotency").and_then(|node| context.idempotency(node)),
         sla: context.slas(&fields),

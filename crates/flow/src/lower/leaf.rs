@@ -15,7 +15,7 @@ impl<'a> Context<'a> {
         Json::Object(self.object(fields, spec.name, spec.fields))
     }
 
-    fn object(&mut self, fields: &Fields<'a>, what: &str, specs: &[FieldSpec]) -> Map<String, Json> {
+    pub fn object(&mut self, fields: &Fields<'a>, what: &str, specs: &[FieldSpec]) -> Map<String, Json> {
         let mut object = Map::new();
         // The author's order, so that what is stored reads like what was written.
         for entry in fields.entries().iter().filter(|entry| !entry.value.is_null()) {
@@ -50,16 +50,16 @@ impl<'a> Context<'a> {
                 let fields = self.fields(node, Names { what: &what, allowed: &[&own], not_built: &[] })?;
                 Some(Json::Object(self.object(&fields, &what, specs)))
             }
-            FieldKind::Bool | FieldKind::OnlyFalse(_) | FieldKind::Int | FieldKind::Duration | FieldKind::Choice(_)
+            FieldKind::Bool | FieldKind::Only(..) | FieldKind::Int | FieldKind::Duration | FieldKind::Choice(_)
                 if is_template =>
             {
                 self.template(node, name).map(Json::String)
             }
             FieldKind::Bool => self.bool(node, name).map(Json::Bool),
-            FieldKind::OnlyFalse(why) => {
+            FieldKind::Only(offered, why) => {
                 let given = self.bool(node, name)?;
-                if given {
-                    self.report(Finding::error(codes::NOT_BUILT, node.at.clone(), format!("`{name}: true` {why}")));
+                if given != offered {
+                    self.report(Finding::error(codes::NOT_BUILT, node.at.clone(), format!("`{name}: {given}` {why}")));
                 }
                 Some(Json::Bool(given))
             }

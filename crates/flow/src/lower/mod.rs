@@ -10,6 +10,7 @@ mod defaults;
 mod effect;
 mod fields;
 pub(crate) mod flow;
+mod for_each_item;
 mod idempotency;
 mod ids;
 mod inputs;

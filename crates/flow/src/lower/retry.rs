@@ -1,7 +1,7 @@
 //! `retry:` of a task or of the flow.
 
+use super::Context;
 use super::fields::{Fields, Names};
-use super::{Context, flow::Level};
 use crate::codes;
 use crate::diagnostic::Finding;
 use crate::yaml::Node;
@@ -11,7 +11,7 @@ const COMMON: &[&str] = &["type", "maxAttempts", "maxAttempt", "maxDuration", "w
 const TYPES: &[&str] = &["constant", "exponential", "random"];
 
 impl<'a> Context<'a> {
-    pub fn retry(&mut self, node: &'a Node, level: Level) -> Option<Retry> {
+    pub fn retry(&mut self, node: &'a Node) -> Option<Retry> {
         // The type decides which other fields there are, so it is read first.
         let raw = self.map(node, "`retry`")?;
         let type_node = self.required(&raw, "`retry`", "type")?;
@@ -30,12 +30,15 @@ impl<'a> Context<'a> {
             "exponential" => self.exponential(&fields, &what),
             _ => self.random(&fields, &what),
         };
-        self.retry_behavior(&fields, level);
+        let behavior = fields.get("behavior");
+        let behavior =
+            behavior.and_then(|node| self.word(node, "behavior", &["RETRY_FAILED_TASK", "CREATE_NEW_EXECUTION"]));
         let max_attempts = self.max_attempts(&fields);
         let max_duration_ms = fields.get("maxDuration").and_then(|node| self.positive_duration(node, "maxDuration"));
         let warning_on_retry =
             fields.get("warningOnRetry").and_then(|node| self.bool(node, "warningOnRetry")).unwrap_or(false);
-        Some(Retry { schedule: schedule?, max_attempts, max_duration_ms, warning_on_retry })
+        let new_execution = behavior == Some("CREATE_NEW_EXECUTION");
+        Some(Retry { schedule: schedule?, max_attempts, max_duration_ms, warning_on_retry, new_execution })
     }
 
     fn interval(&mut self, fields: &Fields<'a>, what: &str, name: &str) -> Option<i64> {
@@ -87,18 +90,5 @@ impl<'a> Context<'a> {
         }
         let node = fields.get("maxAttempts").or_else(|| fields.get("maxAttempt"))?;
         self.count(node, "maxAttempts", 1, self.limits.retries_max)
-    }
-
-    fn retry_behavior(&mut self, fields: &Fields<'a>, level: Level) {
-        let Some(node) = fields.get("behavior") else { return };
-        let word = self.word(node, "behavior", &["RETRY_FAILED_TASK", "CREATE_NEW_EXECUTION"]);
-        if word == Some("CREATE_NEW_EXECUTION") && level == Level::Task {
-            let finding = Finding::error(
-                codes::NOT_BUILT,
-                node.at.clone(),
-                "CREATE_NEW_EXECUTION is known in Kestra, and this build has it for the flow's `retry` only",
-            );
-            self.report(finding.suggest("use RETRY_FAILED_TASK"));
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::fields::Fields;
+use super::for_each_item::part;
 use super::tasks::NOT_BUILT;
 use super::values::short;
 use crate::codes;
@@ -9,7 +10,7 @@ use crate::diagnostic::Finding;
 use crate::yaml::Node;
 use indexmap::IndexMap;
 use semel_core::duration;
-use semel_core::ir::{Group, Task, TaskKind, Template};
+use semel_core::ir::{Group, LeafMode, Task, TaskKind, Template};
 use serde_json::Value as Json;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +32,11 @@ pub(crate) enum Shape {
     Sleep,
     Pause,
     Subflow,
+    ForEachItem,
 }
 
-/// Of a working directory: what it does with files.
-const FILES_NOT_BUILT: &[&str] = &["inputFiles", "outputFiles", "namespaceFiles", "cache", "workerGroup", "logToFile"];
+/// Of a working directory.
+const FILES_NOT_BUILT: &[&str] = &["namespaceFiles", "cache", "workerGroup", "logToFile"];
 
 const PREFIXES: &[&str] = &["io.kestra.plugin.core.flow.", "io.kestra.core.tasks.flows.", "flow."];
 
@@ -54,6 +56,7 @@ impl Shape {
         "flow.Sleep",
         "flow.Pause",
         "flow.Subflow",
+        "flow.ForEachItem",
         "execution.Exit",
     ];
 
@@ -78,6 +81,7 @@ impl Shape {
             "Sleep" => Some(Shape::Sleep),
             "Pause" => Some(Shape::Pause),
             "Subflow" => Some(Shape::Subflow),
+            "ForEachItem" => Some(Shape::ForEachItem),
             _ => None,
         }
     }
@@ -98,12 +102,14 @@ impl Shape {
             Shape::Sleep => "flow.Sleep",
             Shape::Pause => "flow.Pause",
             Shape::Subflow => "flow.Subflow",
+            Shape::ForEachItem => "flow.ForEachItem",
         }
     }
 
     pub fn own_fields(self) -> &'static [&'static str] {
         match self {
-            Shape::Sequential | Shape::AllowFailure | Shape::WorkingDirectory => &["tasks", "errors", "finally"],
+            Shape::Sequential | Shape::AllowFailure => &["tasks", "errors", "finally"],
+            Shape::WorkingDirectory => &["tasks", "errors", "finally", "inputFiles", "outputFiles"],
             Shape::Dag => &["tasks", "errors", "finally", "concurrent"],
             Shape::LoopUntil => super::loops::UNTIL,
             Shape::Loop => super::loops::LOOP,
@@ -117,6 +123,7 @@ impl Shape {
             Shape::Sleep => &["duration"],
             Shape::Pause => super::pause::FIELDS,
             Shape::Subflow => super::subflow::FIELDS,
+            Shape::ForEachItem => super::for_each_item::FIELDS,
         }
     }
 
@@ -151,14 +158,16 @@ impl<'a> Context<'a> {
                 self.sometimes(true, |context| context.for_each(fields, shape))
             }
             Shape::AllowFailure => Some(TaskKind::AllowFailure(self.group(fields, shape)?)),
-            Shape::WorkingDirectory => Some(TaskKind::WorkingDirectory { group: self.group(fields, shape)? }),
+            Shape::WorkingDirectory => self.working_directory(fields),
             Shape::Dag => self.dag(fields),
             Shape::LoopUntil => self.loop_until(fields),
             Shape::Loop => self.sometimes(true, |context| context.own_loop(fields)),
             Shape::Exit => self.exit(fields),
             Shape::Sleep => self.sleep(fields),
             Shape::Pause => self.pause(fields),
-            Shape::Subflow => self.subflow(fields).map(TaskKind::Subflow),
+            Shape::Subflow => self.subflow(fields, shape.name()).map(TaskKind::Subflow),
+            // A file without rows runs nothing.
+            Shape::ForEachItem => self.sometimes(true, |context| context.for_each_item(fields)),
         }
     }
 
@@ -183,6 +192,27 @@ impl<'a> Context<'a> {
         let errors = self.optional_tasks(fields, "errors");
         let finally = self.optional_tasks(fields, "finally");
         Some(Group { tasks: tasks?, errors, finally })
+    }
+
+    /// The files it is given are put there by a task of its own, before the others.
+    fn working_directory(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {
+        let given = fields.get("inputFiles").map(|node| self.tree(node));
+        let first = match (given, fields.get("id")) {
+            (Some(files), Some(id)) => {
+                let config = serde_json::json!({ "inputs": files });
+                let name = self.part_id(id, "_inputs");
+                Some(part(name, "storage.LocalFiles", TaskKind::Leaf { mode: LeafMode::Effect, config }))
+            }
+            _ => None,
+        };
+        let mut output_files = Vec::new();
+        if let Some(node) = fields.get("outputFiles") {
+            let patterns = node.items().unwrap_or(std::slice::from_ref(node));
+            output_files.extend(patterns.iter().filter_map(|node| self.template(node, "outputFiles")));
+        }
+        let mut group = self.group(fields, Shape::WorkingDirectory)?;
+        group.tasks.splice(0..0, first);
+        Some(TaskKind::WorkingDirectory { output_files, group })
     }
 
     fn parallel(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {

@@ -27,9 +27,10 @@ pub(crate) const NOT_BUILT: &[&str] =
     &["outputs", "workerGroup", "logToFile", "taskCache", "version", "assets", "conditions"];
 
 impl<'a> Context<'a> {
-    pub fn subflow(&mut self, fields: &Fields<'a>) -> Option<SubflowSpec> {
-        let namespace_node = self.required(fields, "flow.Subflow", "namespace");
-        let flow_node = self.required(fields, "flow.Subflow", "flowId");
+    /// `what` is the type of the task.
+    pub fn subflow(&mut self, fields: &Fields<'a>, what: &str) -> Option<SubflowSpec> {
+        let namespace_node = self.required(fields, what, "namespace");
+        let flow_node = self.required(fields, what, "flowId");
         let namespace = namespace_node.and_then(|node| self.target_part(node, "namespace", NAMESPACE));
         let flow_id = flow_node.and_then(|node| self.target_part(node, "flowId", FLOW_ID));
         let inputs = match fields.get("inputs") {

@@ -1,7 +1,6 @@
 //! Tasks: the properties every type has, and the choice of type.
 
 use super::fields::{Fields, Names};
-use super::flow::Level;
 use super::ids::TASK_ID;
 use super::structural::Shape;
 use super::values::short;
@@ -10,7 +9,7 @@ use crate::codes;
 use crate::diagnostic::Finding;
 use crate::suggest;
 use crate::yaml::{Entry, Node};
-use semel_core::ir::{EffectSpec, LeafMode, Retry, Task, TaskKind, TaskSpec};
+use semel_core::ir::{CacheSpec, EffectSpec, LeafMode, Retry, Task, TaskKind, TaskSpec};
 
 /// Properties of every task.
 pub(crate) const COMMON: &[&str] = &[
@@ -125,7 +124,9 @@ impl<'a> Context<'a> {
 
     fn leaf_task(&mut self, id: Option<String>, node: &'a Node, spec: &'a TaskSpec) -> Option<Task> {
         let own: Vec<&str> = spec.fields.iter().map(|field| field.name).collect();
-        let names = Names { what: spec.name, allowed: &[&own, COMMON], not_built: NOT_BUILT };
+        // What is computed on the spot costs nothing to do again.
+        let cache: &[&str] = if spec.mode == LeafMode::Effect { &["taskCache"] } else { &[] };
+        let names = Names { what: spec.name, allowed: &[&own, COMMON, cache], not_built: NOT_BUILT };
         let fields = self.fields(node, names)?;
         if spec.mode != LeafMode::Effect && fields.get("timeout").is_some() {
             let message = format!("{} is computed at once, so `timeout` changes nothing here", spec.name);
@@ -163,9 +164,17 @@ impl<'a> Context<'a> {
     /// The task's own `retry`, or that of a group around it.
     fn own_retry(&mut self, fields: &Fields<'a>) -> Option<Retry> {
         match fields.get("retry") {
-            Some(node) => self.retry(node, Level::Task),
+            Some(node) => self.retry(node),
             None => self.retry.clone(),
         }
+    }
+
+    fn cache(&mut self, node: &'a Node) -> Option<CacheSpec> {
+        let names = Names { what: "`taskCache`", allowed: &[&["enabled", "ttl"]], not_built: &[] };
+        let fields = self.fields(node, names)?;
+        self.required(&fields, "`taskCache`", "enabled");
+        let ttl_ms = fields.get("ttl").and_then(|node| self.positive_duration(node, "ttl"));
+        self.flag(&fields, "enabled", false).then_some(CacheSpec { ttl_ms })
     }
 
     fn common(
@@ -194,6 +203,7 @@ impl<'a> Context<'a> {
             effect,
             // Decided when all expressions are known.
             keep_output: true,
+            cache: fields.get("taskCache").and_then(|node| self.cache(node)),
             id: id?,
         })
     }

@@ -452,7 +452,8 @@ fn a_full_flow() {
         },
         "max_attempts": 3,
         "max_duration_ms": null,
-        "warning_on_retry": false
+        "warning_on_retry": false,
+        "new_execution": true
       },
       "disabled": false,
       "idempotency": {

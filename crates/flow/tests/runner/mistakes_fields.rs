@@ -151,7 +151,7 @@ fn unknown_type() {
     5 |     type: io.kestra.plugin.scripts.python.Script
       |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = note: expected one of: flow.Sequential, flow.Parallel, flow.If, flow.Switch, flow.ForEach, flow.AllowFailure, flow.WorkingDirectory, flow.Dag, flow.LoopUntil, flow.Loop, flow.Sleep, flow.Pause, flow.Subflow, execution.Exit, log.Log, debug.Return, http.Request, storage.Write, storage.Split, storage.FilterItems, execution.Labels
+      = note: expected one of: flow.Sequential, flow.Parallel, flow.If, flow.Switch, flow.ForEach, flow.AllowFailure, flow.WorkingDirectory, flow.Dag, flow.LoopUntil, flow.Loop, flow.Sleep, flow.Pause, flow.Subflow, flow.ForEachItem, execution.Exit, log.Log, debug.Return, http.Request, storage.Write, storage.Split, storage.FilterItems, execution.Labels
     "#);
     assert_snapshot!(shown(&tasks("  - id: a\n    type: Log\n    message: hi\n")), @r#"
     error[unknown_type]: no task type `Log`
@@ -374,7 +374,7 @@ fn webhook_mistakes() {
 
 #[test]
 fn retry_mistakes() {
-    assert_snapshot!(shown(&with("    retry:\n      type: constant\n      interval: PT1S\n      maxAttempts: 1000\n      maxInterval: PT2S\n      behavior: CREATE_NEW_EXECUTION\n")), @r#"
+    assert_snapshot!(shown(&with("    retry:\n      type: constant\n      interval: PT1S\n      maxAttempts: 1000\n      maxInterval: PT2S\n")), @r#"
     error[limit]: `maxAttempts` is 1000; at most 100 is allowed
       --> flow.yaml:10:20
        |
@@ -389,14 +389,6 @@ fn retry_mistakes() {
        |
        = note: expected one of: interval, type, maxAttempts, maxAttempt, maxDuration, warningOnRetry, behavior
        = help: did you mean `interval`?
-
-    error[not_built]: CREATE_NEW_EXECUTION is known in Kestra, and this build has it for the flow's `retry` only
-      --> flow.yaml:12:17
-       |
-    12 |       behavior: CREATE_NEW_EXECUTION
-       |                 ^^^^^^^^^^^^^^^^^^^^
-       |
-       = help: use RETRY_FAILED_TASK
     "#);
 }
 

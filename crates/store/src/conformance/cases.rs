@@ -1,8 +1,8 @@
 //! The list of cases, once.
 
 use super::{
-    Bench, admission, checks, commits, errands, files, hear, lanes, lists, manage, removal, restore, search, terms,
-    walls,
+    Bench, admission, again, checks, commits, errands, files, hear, lanes, lists, manage, removal, restore, search,
+    terms, walls,
 };
 
 /// Hands the list of `module::case` pairs to the macro named.
@@ -105,6 +105,11 @@ macro_rules! conformance_cases {
             terms::a_replay_marks_the_run_that_it_repeats,
             terms::a_run_knows_from_its_first_row_what_it_stops_before,
             terms::a_kill_reaches_its_run,
+            again::a_failed_run_is_tried_again_in_a_new_one,
+            again::a_new_try_waits_for_its_slot_like_any_other,
+            again::a_run_that_is_waited_for_is_tried_again_itself,
+            again::where_an_answer_is_can_be_found,
+            again::a_question_is_left_for_its_run,
             manage::flows_have_revisions,
             manage::a_deleted_flow_keeps_its_revisions,
             manage::a_push_may_be_for_new_or_for_known_flows_only,

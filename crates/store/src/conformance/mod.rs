@@ -4,6 +4,7 @@
 //! tests call [`conformance_cases!`](crate::conformance_cases) to get one test per case.
 
 mod admission;
+mod again;
 mod bench;
 mod cases;
 mod checks;

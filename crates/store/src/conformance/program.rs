@@ -128,7 +128,7 @@ impl<'a> Program<'a> {
         first.effects.iter_mut().for_each(|effect| effect.run = request.run);
         first.logs.iter_mut().for_each(|log| log.run = request.run);
         // A run that is done at its door starts no other, and so cannot wait for itself by its own key.
-        first.ops.retain(|op| !matches!(op.kind, OpKind::Admit(_)));
+        first.ops.retain(|op| !matches!(op.kind, OpKind::Admit(_) | OpKind::RunAgain { .. }));
         if matches!(first.settle, Settle::Reopened | Settle::ReopenedByTwin) {
             first.settle = Settle::Unchanged;
         }
@@ -251,6 +251,7 @@ impl<'a> Program<'a> {
             ended: self.dice.chance(3).then(|| (end, Failure::new("check", "no"))),
             replay,
             breakpoints: if self.dice.chance(5) { vec!["call".to_owned()] } else { vec![] },
+            retry: None,
         }
     }
 
@@ -362,7 +363,7 @@ impl<'a> Program<'a> {
     fn op(&mut self) -> CommitOp {
         let (namespace, key) = ("shop".to_owned(), format!("v{}", self.dice.below(3)));
         let error_on_missing = self.dice.chance(50);
-        let kind = match self.dice.below(8) {
+        let kind = match self.dice.below(11) {
             0 => OpKind::KvSet {
                 namespace,
                 key,
@@ -377,6 +378,12 @@ impl<'a> Program<'a> {
             4 => OpKind::EnterLaneOrEnd { status: EndStatus::Failed },
             5 => OpKind::ForceLane,
             6 => OpKind::Kill { run: self.run().1, by: by(), alone: false },
+            7 => OpKind::Remember { digest: Hash16::of(&[key.as_bytes()]), ttl_ms: Some(20) },
+            8 => {
+                let (ticket, control) = (Hash16::of(&[b"ticket"]), serde_json::json!("Resume"));
+                OpKind::Ask { run: self.run().1, ticket, control, by: by() }
+            }
+            9 => OpKind::RunAgain { request: Box::new(self.admit()), by: by(), round: 2, announced: true },
             _ => OpKind::EnterLane,
         };
         CommitOp { step: StepKey("op".into()), kind }

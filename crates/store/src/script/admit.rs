@@ -211,7 +211,8 @@ fn resume(
     run: Option<RunRow>,
 ) -> Result<AdmitResult> {
     let Some(mut run) = run else { return Ok(result(tx, looked, Decision::Reject, Reason::NotResumable, None)) };
-    if !run.status.is_ended() || run.open_doubts > 0 || run.erased {
+    let replaced = run.conclusion == Some(Conclusion::Retried);
+    if !run.status.is_ended() || run.open_doubts > 0 || run.erased || replaced {
         return Ok(result(tx, looked, Decision::Reject, Reason::NotResumable, Some(run)));
     }
     if !take_slot_again(tx, &run)? {
@@ -512,6 +513,7 @@ fn create(
 }
 
 fn new_row(request: &AdmitRequest, claim: Option<Hash16>, generation: u32, birth: Birth, now: Millis) -> RunRow {
+    let (replay, retry) = (request.terms.replay.as_ref(), request.terms.retry.as_ref());
     RunRow {
         id: request.run,
         workspace: request.workspace.clone(),
@@ -528,8 +530,8 @@ fn new_row(request: &AdmitRequest, claim: Option<Hash16>, generation: u32, birth
         active: matches!(birth, Birth::Run),
         open_intents: 0,
         open_doubts: 0,
-        logical: request.run,
-        take: 0,
+        logical: retry.map_or(request.run, |retry| retry.logical),
+        take: retry.map_or(0, |retry| retry.take),
         generation,
         claim,
         lane: request.lane.filter(|l| l.busy != Busy::Parallel).map(|l| LaneRef { hash: l.hash, limit: l.limit }),
@@ -543,7 +545,7 @@ fn new_row(request: &AdmitRequest, claim: Option<Hash16>, generation: u32, birth
         started_at: matches!(birth, Birth::Run).then_some(now),
         ended_at: matches!(birth, Birth::Ended(_)).then_some(now),
         updated_at: now,
-        warned: false,
+        warned: retry.is_some_and(|retry| retry.warned),
         erased: false,
         conclusion: match birth {
             Birth::Later { .. } => Some(Conclusion::Scheduled),
@@ -552,8 +554,8 @@ fn new_row(request: &AdmitRequest, claim: Option<Hash16>, generation: u32, birth
         },
         more: RunMore {
             start_at: request.terms.start_at,
-            replay_of: request.terms.replay.as_ref().map(|replay| replay.of),
-            original: request.terms.replay.as_ref().map(|replay| replay.original),
+            replay_of: replay.map(|replay| replay.of).or(retry.map(|retry| retry.of)),
+            original: replay.map(|replay| replay.original).or(retry.map(|retry| retry.original)),
             forced: false,
         },
     }
@@ -565,7 +567,7 @@ fn birth_events(request: &AdmitRequest, birth: Birth) -> Vec<Event> {
     let mut events = vec![Event::Created {
         flow: request.flow.clone(),
         revision: request.revision,
-        logical: request.run,
+        logical: request.terms.retry.as_ref().map_or(request.run, |retry| retry.logical),
         inputs: Payload::new(request.inputs.clone()),
         trigger: Payload::new(request.trigger.clone()),
         labels: Payload::new(Json::Object(labels)),
@@ -576,6 +578,10 @@ fn birth_events(request: &AdmitRequest, birth: Birth) -> Vec<Event> {
     }
     if !request.terms.breakpoints.is_empty() {
         events.push(Event::BreakpointsSet { tasks: request.terms.breakpoints.clone() });
+    }
+    if let Some(retry) = &request.terms.retry {
+        events.extend(retry.events.iter().cloned());
+        events.push(Event::RetryOf { run: retry.of, original: retry.original });
     }
     match birth {
         Birth::Run | Birth::Queued => {}

@@ -6,15 +6,17 @@ use super::errands;
 use super::hear::announce;
 use super::lanes;
 use super::manage::{KvWrite, kv_delete, kv_set, live_kv};
-use super::triggers;
+use super::{retry, triggers};
 use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
-use semel_core::RunId;
 use semel_core::admission::{ClaimState, Decision};
 use semel_core::planted;
-use semel_core::run::{By, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, SNAPSHOT_VERSION, Status, StepKey};
+use semel_core::run::{
+    By, Conclusion, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, SNAPSHOT_VERSION, Status, StepKey,
+};
+use semel_core::{Hash16, RunId};
 use serde_json::{Value as Json, json};
 
 pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
@@ -52,7 +54,10 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     }
     run.updated_at = tx.now();
     tx.update_run(&run)?;
-    if let Some(state) = commit.announce.as_ref().filter(|_| !commit.events.is_empty()) {
+    let retried = |op: &CommitOp| matches!(op.kind, OpKind::RunAgain { announced: true, .. });
+    if run.conclusion == Some(Conclusion::Retried) && commit.ops.iter().any(retried) {
+        announce(tx, &run, "RETRIED")?;
+    } else if let Some(state) = commit.announce.as_ref().filter(|_| !commit.events.is_empty()) {
         announce(tx, &run, state)?;
     }
     if let Some(state) = &commit.snapshot
@@ -267,16 +272,24 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
         OpKind::Kill { run: target, by, alone } => match tx.run(&workspace, *target)? {
             None => failed("run_unknown", format!("no run {target} in this workspace")),
             Some(row) if row.status.is_ended() => done(json!({})),
-            // Its own end is written by this run's driver: the message is for it too.
-            Some(_) if *target == run.id => {
-                tx.push_inbox(&workspace, run.id, &cancel(by, *alone))?;
-                run.active = true;
-                out.wake.push(run.id);
+            Some(_) => {
+                leave_for(tx, run, *target, &cancel(by, *alone), out)?;
                 done(json!({}))
             }
+        },
+        OpKind::RunAgain { request, by, round, .. } => {
+            return retry::run_again(tx, run, request, by, *round, out).map(Some);
+        }
+        OpKind::Remember { digest, ttl_ms } => {
+            remember(tx, run, &op.step, *digest, *ttl_ms)?;
+            return Ok(None);
+        }
+        OpKind::Ask { run: target, ticket, control, by } => match tx.run(&workspace, *target)? {
+            None => failed("run_unknown", format!("no run {target} in this workspace")),
+            Some(row) if row.status.is_ended() => failed("run_ended", format!("run {target} has ended already")),
             Some(_) => {
-                notify(tx, &workspace, *target, &cancel(by, *alone))?;
-                out.wake.push(*target);
+                let message = Inbox::Asked { ticket: *ticket, control: control.clone(), by: by.clone() };
+                leave_for(tx, run, *target, &message, out)?;
                 done(json!({}))
             }
         },
@@ -286,6 +299,34 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
 fn cancel(by: &By, alone: bool) -> Inbox {
     let by = by.clone();
     if alone { Inbox::CancelAlone { by } } else { Inbox::Cancel { by } }
+}
+
+/// Where the answer is, and not what it is: it goes with the run that has it.
+fn remember(tx: &mut dyn Tx, run: &RunRow, step: &StepKey, digest: Hash16, ttl_ms: Option<i64>) -> Result<()> {
+    let value = json!({"run": run.id, "seq": run.version, "step": step});
+    let (namespace, key) = (CACHE_NAMESPACE, digest.hex());
+    let write = KvWrite {
+        workspace: &run.workspace,
+        namespace,
+        key: &key,
+        value: &value,
+        kv_type: "JSON",
+        overwrite: true,
+        ttl_ms,
+    };
+    kv_set(tx, &write).map(|_| ())
+}
+
+/// Leaves a message for a run, which may be the one that commits: its own head is written by this commit.
+fn leave_for(tx: &mut dyn Tx, run: &mut RunRow, to: RunId, message: &Inbox, out: &mut CommitResult) -> Result<()> {
+    if to == run.id {
+        tx.push_inbox(&run.workspace, to, message)?;
+        run.active = true;
+    } else {
+        notify(tx, &run.workspace, to, message)?;
+    }
+    out.wake.push(to);
+    Ok(())
 }
 
 fn admit_child(

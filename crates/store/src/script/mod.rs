@@ -14,6 +14,7 @@ mod lanes;
 mod manage;
 mod replay;
 mod restore;
+mod retry;
 mod triggers;
 
 pub use admit::{admit, head_of, peek};

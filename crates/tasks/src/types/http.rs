@@ -23,8 +23,11 @@ const AUTH: &[FieldSpec] = &[
 ];
 
 const UNCHECKED: &str = "is not offered: a call that anybody could answer proves nothing";
-const SSL: &[FieldSpec] =
-    &[field("insecureTrustAllCertificates", FieldKind::OnlyFalse(UNCHECKED), "Only false: certificates are checked.")];
+const SSL: &[FieldSpec] = &[field(
+    "insecureTrustAllCertificates",
+    FieldKind::Only(false, UNCHECKED),
+    "Only false: certificates are checked.",
+)];
 
 pub const OPTIONS: &[FieldSpec] = &[
     field("auth", FieldKind::Object(AUTH), "Credentials sent with the request."),

@@ -1,14 +1,18 @@
-//! One file per task type. Each has `SPEC`, what the compiler needs to know, and `WORK`, what a
+//! One file per task type, and one for those that run scripts. Each has `SPEC`, what the compiler needs to know, and `WORK`, what a
 //! run does with it.
 
 pub mod debug_echo;
 pub mod debug_return;
 pub mod execution_assert;
+pub mod execution_count;
 pub mod execution_fail;
 pub mod execution_kill;
 pub mod execution_labels;
+pub mod execution_resume;
 pub mod execution_set_variables;
 pub mod execution_unset_variables;
+pub mod for_each_item_merge;
+pub mod for_each_item_split;
 mod http;
 pub mod http_download;
 pub mod http_request;
@@ -20,10 +24,7 @@ pub mod log_log;
 mod multipart;
 pub mod output_values;
 mod process;
-pub mod process_commands;
-pub mod process_node;
-pub mod process_python;
-pub mod process_script;
+mod process_types;
 mod storage;
 pub mod storage_concat;
 pub mod storage_deduplicate_items;
@@ -35,6 +36,8 @@ pub mod storage_size;
 pub mod storage_split;
 pub mod storage_write;
 pub mod trigger_toggle;
+
+pub use process_types::{process_commands, process_node, process_python, process_script};
 
 use semel_core::ir::{FieldKind, FieldSpec};
 

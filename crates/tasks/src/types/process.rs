@@ -20,7 +20,7 @@ pub const INPUT_FILES: FieldSpec =
     field("inputFiles", FieldKind::Any, "Files to put into the working directory: names, and addresses or texts.");
 pub const OUTPUT_FILES: FieldSpec =
     field("outputFiles", FieldKind::TextOrList, "Files to keep: patterns in the working directory.");
-pub const WARNING: FieldSpec = field("warningOnStdErr", FieldKind::OnlyFalse(NO_WARNING), "Only false.");
+pub const WARNING: FieldSpec = field("warningOnStdErr", FieldKind::Only(false, NO_WARNING), "Only false.");
 pub const RUNNER: FieldSpec = field("taskRunner", FieldKind::Any, "Only core.runner.Process.");
 pub const OLD_RUNNER: FieldSpec = field("runner", FieldKind::Choice(&["PROCESS"]), "Only PROCESS.");
 pub const IMAGE: FieldSpec =

@@ -219,3 +219,45 @@ async fn a_log_becomes_a_file() {
     assert_eq!(some["size"].as_u64(), Some(text.lines().count() as u64));
     assert_eq!(bench.verdict("log.Fetch", json!({"executionId": "x"})).await, "clean:bad_config");
 }
+
+#[tokio::test]
+async fn a_file_of_items_is_cut_and_what_came_of_it_is_gathered() {
+    let bench = Bench::new();
+    let items = bench.write("write", "1\n2\n3\n").await;
+    for (batch, parts) in [
+        (json!({}), vec!["1\n", "2\n", "3\n"]),
+        (json!({"rows": 2}), vec!["1\n2\n", "3\n"]),
+        (json!({"partitions": 2, "separator": "\n"}), vec!["1\n3\n", "2\n"]),
+    ] {
+        let output = bench.done("flow.ForEachItemSplit", "split", json!({"items": items, "batch": batch})).await;
+        let list = bench.text(&output["splits"]);
+        let found: Vec<String> = list.lines().map(|uri| bench.text(&json!(uri))).collect();
+        assert_eq!(found, parts, "{batch}");
+    }
+    assert_eq!(bench.verdict("flow.ForEachItemSplit", json!({"items": "a text"})).await, "clean:bad_config");
+    let base = "/shop/order/executions/07070707-0707-0707-0707-070707070707/tasks/items/0a";
+    let config = json!({"base": base, "outputs": [[0, {"n": 1}], [2, {"n": 3}]]});
+    let merged = bench.done("flow.ForEachItemMergeOutputs", "merge", config).await;
+    assert_eq!(bench.text(&merged["subflowOutputs"]), "{\"n\":1}\n{\"n\":3}\n");
+    assert_eq!(bench.text(&json!(format!("kestra://{base}/2/outputs.ion"))), "{\"n\":3}\n");
+    let nothing = bench.done("flow.ForEachItemMergeOutputs", "none", json!({"base": base, "outputs": []})).await;
+    assert_eq!(nothing, json!({}));
+}
+
+#[tokio::test]
+async fn runs_are_counted_by_flow_and_namespace() {
+    let bench = Bench::new();
+    let mut config = json!({
+        "flows": [{"namespace": "shop", "flowId": "order"}, {"namespace": "shop", "flowId": "a"}],
+        "namespaces": ["shop"], "states": ["SUCCESS"], "startDate": "2026-01-01T00:00:00Z", "expression": "count",
+    });
+    // The bench gives the field of that name for an expression: only what says `true` is kept.
+    assert_eq!(bench.done("execution.Count", "count", config.clone()).await, json!({"results": [], "total": 0}));
+    config["states"] = json!(["NOWHERE"]);
+    assert_eq!(bench.verdict("execution.Count", config.clone()).await, "clean:bad_config");
+    config["states"] = json!(null);
+    config["startDate"] = json!("yesterday");
+    assert_eq!(bench.verdict("execution.Count", config).await, "clean:bad_config");
+    let nothing = json!({"startDate": "2026-01-01T00:00:00Z", "expression": "count"});
+    assert_eq!(bench.verdict("execution.Count", nothing).await, "clean:bad_config");
+}

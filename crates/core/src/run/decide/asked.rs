@@ -63,6 +63,9 @@ impl Machine<'_> {
         if !matches!(self.state.phase, Phase::Ended(EndStatus::Failed | EndStatus::Cancelled)) {
             return refuse("only a step of a run that failed or was cancelled can be called something else");
         }
+        if self.state.conclusion == Some(Conclusion::Retried) {
+            return refuse("another run has taken its place; its steps are called something else there");
+        }
         let failed = self.state.steps.get(&key).is_some_and(|step| !matches!(step.work, Work::Doubtful(_)));
         if key.is_root() || !failed {
             return refuse(format!(

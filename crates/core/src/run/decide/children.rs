@@ -3,7 +3,7 @@
 use super::Machine;
 use super::effects::Loss;
 use crate::ids::RunId;
-use crate::ir::TaskKind;
+use crate::ir::SubflowSpec;
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, StepOutcome};
 use crate::run::state::{Phase, Step, Work};
 use crate::run::step::StepKey;
@@ -43,10 +43,7 @@ impl Machine<'_> {
 
     fn child_ended_for(&mut self, key: &StepKey, run: RunId, status: EndStatus, outputs: Payload, doubts: u32) {
         self.emit(Event::ChildEnded { step: key.clone(), run, status, outputs: outputs.clone(), doubts });
-        let transmit = match self.flow.task(key.task_id()).map(|t| &t.kind) {
-            Some(TaskKind::Subflow(spec)) => spec.transmit_failed,
-            _ => true,
-        };
+        let transmit = self.subflow(key).is_none_or(|spec| spec.transmit_failed);
         let failure = |word: &str| Failure::new("subflow_failed", format!("sub-run {run} {word}"));
         match status {
             EndStatus::Completed => self.end_step(key, StepOutcome::Success, Some(outputs), None),
@@ -118,9 +115,10 @@ impl Machine<'_> {
     }
 
     pub(super) fn waits_for_child(&self, key: &StepKey) -> bool {
-        match self.flow.task(key.task_id()).map(|t| &t.kind) {
-            Some(TaskKind::Subflow(spec)) => spec.wait,
-            _ => true,
-        }
+        self.subflow(key).is_none_or(|spec| spec.wait)
+    }
+
+    fn subflow(&self, key: &StepKey) -> Option<&SubflowSpec> {
+        self.flow.task(key.task_id()).and_then(|task| task.kind.subflow())
     }
 }

@@ -100,7 +100,8 @@ impl Machine<'_> {
             }
             _ => None,
         };
-        let retry = self.flow.task(key.task_id()).and_then(|t| t.retry.as_ref());
+        // One that wants a new run is the business of the run, once it has failed.
+        let retry = self.flow.task(key.task_id()).and_then(|t| t.retry.as_ref()).filter(|retry| !retry.new_execution);
         let delay = match retry {
             Some(retry) if loss != Loss::Final && !self.state.is_stopping() => {
                 delay_ms(retry, attempt + 1, first_at, self.now, self.state.step_id(key), self.limits.retries_max)
@@ -134,6 +135,9 @@ impl Machine<'_> {
             TimerWhy::Interval => self.touched.push_back(step),
             TimerWhy::Quiet | TimerWhy::StartDate => self.act(Action::EnterLane),
             TimerWhy::Sla(place) => self.sla_broken(place),
+            TimerWhy::FlowRetry if self.retry_of_run().is_some_and(|retry| retry.new_execution) => {
+                self.act(Action::RunAgain);
+            }
             TimerWhy::FlowRetry => self.reopen(By { who: "flow retry".into(), why: String::new() }),
         }
     }

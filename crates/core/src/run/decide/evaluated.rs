@@ -27,11 +27,14 @@ impl Machine<'_> {
                     TaskKind::Dag { concurrent, .. } => (*concurrent, true),
                     _ => (1, false),
                 };
+                // What it shows of itself is known when its tasks are done.
+                let asks =
+                    matches!(&task.kind, TaskKind::WorkingDirectory { output_files, .. } if !output_files.is_empty());
                 self.emit(Event::Branched {
                     step: step.clone(),
                     list: ListName::Tasks,
                     concurrent,
-                    asks: false,
+                    asks,
                     by_needs,
                     output: None,
                 });
@@ -51,10 +54,12 @@ impl Machine<'_> {
                     TaskKind::ForEach { concurrent, .. } => (*concurrent, false, false),
                     TaskKind::Loop(spec) => (spec.concurrent, true, true),
                     TaskKind::LoopUntil(_) => (1, true, false),
+                    TaskKind::Batches(_) => (0, true, false),
                     _ => (1, false, false),
                 };
-                self.emit(Event::LoopStarted { step: step.clone(), count, concurrent, asks, each_asks, items });
-                self.touched.push_back(step);
+                let each_is_step = matches!(task.kind, TaskKind::Batches(_));
+                self.emit(Event::LoopStarted { step, count, concurrent, asks, each_asks, each_is_step, items });
+                self.touched.push_back(key.clone());
             }
             Ok(Evaluated::Sleep { ms } | Evaluated::Again { ms } | Evaluated::Pause { ms: Some(ms), .. })
                 if ms > self.limits.wait_ms_max =>

@@ -31,8 +31,9 @@ pub use rules::finishing_action;
 use super::event::{Action, By, EndStatus, Event, Failure, Input, Payload, StepOutcome, TimerWhy, VerdictKind};
 use super::index::FlowIndex;
 use super::retry::delay_ms;
-use super::state::{Exit, Phase, RunState, Work};
+use super::state::{Exit, GroupState, Phase, RunState, Work};
 use super::step::StepKey;
+use crate::ir::Retry;
 use crate::limits::Limits;
 use crate::planted;
 use crate::time::Millis;
@@ -147,7 +148,11 @@ impl Machine<'_> {
         self.clear_timers(|_| true);
         self.emit(Event::Started { at: self.now });
         self.watch_slas();
-        self.touched.push_back(StepKey::root());
+        // A run that goes on where another one failed begins with what failed there.
+        for key in self.state.evaluated_steps() {
+            self.act(Action::Evaluate(key));
+        }
+        self.touch_all_groups();
     }
 
     fn touch_all_groups(&mut self) {
@@ -187,7 +192,7 @@ impl Machine<'_> {
         };
         // What a person called failed is not sent again by itself.
         let called_failed = self.settled_steps(VerdictKind::Fail).next().is_some();
-        let delay = match &self.flow.flow.retry {
+        let delay = match self.retry_of_run() {
             Some(retry) if self.state.open_doubts() == 0 && !called_failed => {
                 let first = self.state.first_started.unwrap_or(self.now);
                 let salt = self.state.step_id(&StepKey::root());
@@ -199,6 +204,19 @@ impl Machine<'_> {
             Some(delay) => self.set_timer(&StepKey::root(), delay, TimerWhy::FlowRetry),
             None => self.conclude(EndStatus::Failed, None, failure),
         }
+    }
+
+    /// The flow's own `retry:`, unless the task that failed the run wants a new one.
+    pub(super) fn retry_of_run(&self) -> Option<&Retry> {
+        let mut key = StepKey::root();
+        while let Some(Work::Group(GroupState { failure: Some((below, _)), .. })) =
+            self.state.steps.get(&key).map(|step| &step.work)
+            && *below != key
+        {
+            key = below.clone();
+        }
+        let task = self.flow.task(key.task_id()).and_then(|task| task.retry.as_ref());
+        task.filter(|retry| retry.new_execution).or(self.flow.flow.retry.as_ref())
     }
 
     fn outputs_evaluated(&mut self, result: Result<Option<Payload>, Failure>) {

@@ -1,6 +1,7 @@
 //! What people ask for. A refusal changes nothing and says why.
 
 use super::{Machine, NotPossible, refuse};
+use crate::run::conclusion::Conclusion;
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use crate::run::state::{GroupState, Phase, Work};
 use crate::run::step::StepKey;
@@ -74,6 +75,9 @@ impl Machine<'_> {
         match self.state.phase {
             _ if self.state.open_doubts() > 0 => {
                 refuse("an effect is in doubt; give a verdict first (semel run verdict)")
+            }
+            _ if self.state.conclusion == Some(Conclusion::Retried) => {
+                refuse("another run has taken its place; restart that one")
             }
             Phase::Ended(EndStatus::Completed) => refuse("the run completed; use replay to do finished steps again"),
             Phase::Ended(EndStatus::Failed | EndStatus::Cancelled) => {

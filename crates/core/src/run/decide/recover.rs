@@ -16,6 +16,7 @@ impl Machine<'_> {
                 self.recover_steps();
                 self.check_slas(0);
             }
+            Phase::RetryLater if self.state.needs_successor() => self.act(Action::RunAgain),
             Phase::Waiting | Phase::RetryLater | Phase::Ended(_) => {}
         }
     }

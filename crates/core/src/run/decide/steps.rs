@@ -27,7 +27,7 @@ impl Machine<'_> {
             };
             let stop = self.state.is_stopping()
                 || match group.stage {
-                    Stage::Body => group.failed || group.cancelled,
+                    Stage::Body => (group.failed && !group.each_is_step) || group.cancelled,
                     // In a handler only its own failure stops it; the body's is why it runs.
                     Stage::Errors | Stage::Finally | Stage::After => group.handler_failed,
                 };
@@ -85,10 +85,9 @@ impl Machine<'_> {
             let text = format!("a run may have {} steps", self.limits.steps_per_run_max);
             return self.end_step(&key, StepOutcome::Failed, None, Some(Failure::new("steps_limit", text)));
         }
-        if key.iteration_number().is_some() {
-            self.touched.push_back(key);
-        } else {
-            self.act(Action::Evaluate(key));
+        match self.state.steps.get(&key).is_some_and(|step| step.work.is_evaluated()) {
+            true => self.act(Action::Evaluate(key)),
+            false => self.touched.push_back(key),
         }
     }
 
@@ -96,7 +95,7 @@ impl Machine<'_> {
     pub(super) fn next_stage(&mut self, key: &StepKey) -> bool {
         let Some(Step { work: Work::Group(group), .. }) = self.state.steps.get(key) else { return false };
         let has = |stage: Stage| !self.flow.children(key, &group.list, stage).is_empty();
-        let over = self.state.is_stopping() || group.failed || group.cancelled;
+        let over = self.state.is_stopping() || (group.failed && !group.each_is_step) || group.cancelled;
         if group.stage == Stage::Body && !matches!(group.asks, Asks::Never | Asks::Answered) && !over {
             self.ask(key);
             return false;

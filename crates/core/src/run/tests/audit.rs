@@ -69,6 +69,7 @@ pub fn action_is_possible(state: &RunState, action: &Action) {
         Action::Op(step) => matches!(work(step), Some(Work::Op | Work::Child { run: None, .. })),
         Action::CancelChild { .. } => true,
         Action::EnterLane | Action::ForceLane => state.phase == Phase::Waiting,
+        Action::RunAgain => state.needs_successor(),
         Action::CheckSla(_) => matches!(state.phase, Phase::Open | Phase::Finishing),
     };
     assert!(fits, "{action:?} in {state:#?}");

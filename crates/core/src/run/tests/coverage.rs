@@ -31,6 +31,7 @@ names!(
         InputsReplaced,
         Delivered,
         ReplayOf,
+        RetryOf,
         Started,
         StepStarted,
         Branched,
@@ -83,7 +84,7 @@ names!(
 names!(
     action_name,
     ACTIONS,
-    Action { Evaluate, EvaluateOutputs, Perform, Op, CancelChild, EnterLane, ForceLane, CheckSla }
+    Action { Evaluate, EvaluateOutputs, Perform, Op, CancelChild, EnterLane, ForceLane, RunAgain, CheckSla }
 );
 names!(
     input_name,
@@ -191,7 +192,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("finishing",   "Cancel",           &["cancelled"]),
     ("finishing",   "Recover",          &["finishing"]),
     ("finishing",   "Pause",            &["refused"]),
-    ("retry later", "TimerFired",       &["open"]),
+    ("retry later", "TimerFired",       &["open", "retry later"]),
     ("retry later", "Cancel",           &["cancelled"]),
     ("retry later", "Recover",          &["retry later"]),
     ("retry later", "Pause",            &["refused"]),
@@ -220,7 +221,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("finishing",   "Stop",             &["failed"]),
     ("finishing",   "SlaChecked",       &["finishing", "cancelled"]),
     ("finishing",   "OutputsEvaluated", &["open"]),
-    ("retry later", "Stop",             &["cancelled"]),
+    ("retry later", "Stop",             &["cancelled", "failed"]),
     ("completed",   "Stop",             &["completed"]),
     ("completed",   "ForceRun",         &["refused"]),
     ("completed",   "SetLabels",        &["completed"]),

@@ -18,7 +18,8 @@ fn waits(world: &World) -> Vec<i64> {
 }
 
 fn with_schedule(schedule: RetrySchedule) -> World {
-    let retry = Retry { schedule, max_attempts: Some(4), max_duration_ms: None, warning_on_retry: false };
+    let retry =
+        Retry { schedule, max_attempts: Some(4), max_duration_ms: None, warning_on_retry: false, new_execution: false };
     World::of(vec![inline("a").with(|t| t.retry = Some(retry))]).evals("a", &[Fail, Fail, Fail, Fail, Fail])
 }
 

@@ -17,6 +17,7 @@ fn task(id: &str, kind: TaskKind) -> Task {
         allow_warning: false,
         effect: EffectSpec::default(),
         keep_output: true,
+        cache: None,
     }
 }
 
@@ -53,6 +54,11 @@ pub fn keyed(id: &str) -> Task {
 
 pub fn sleep(id: &str, ms: i64) -> Task {
     task(id, TaskKind::Sleep { duration: ms.to_string() })
+}
+
+/// A working directory that shows its files.
+pub fn directory(id: &str, tasks: Vec<Task>) -> Task {
+    task(id, TaskKind::WorkingDirectory { output_files: vec!["*".into()], group: group(tasks) })
 }
 
 pub fn tolerant(id: &str, tasks: Vec<Task>) -> Task {
@@ -107,8 +113,17 @@ pub fn pause(id: &str, ms: i64, behavior: OnTime) -> Task {
     task(id, TaskKind::Pause(PauseSpec { duration, behavior, on_resume: vec![], on_pause: vec![], group }))
 }
 
+/// A sub-run for each of so many batches.
+pub fn batches(id: &str, count: u32) -> Task {
+    task(id, TaskKind::Batches(BatchSpec { split: count.to_string(), subflow: sub_spec() }))
+}
+
 pub fn subflow(id: &str) -> Task {
-    let spec = SubflowSpec {
+    task(id, TaskKind::Subflow(sub_spec()))
+}
+
+fn sub_spec() -> SubflowSpec {
+    SubflowSpec {
         namespace: "n".into(),
         flow_id: "child".into(),
         revision: None,
@@ -120,8 +135,7 @@ pub fn subflow(id: &str) -> Task {
         key: None,
         schedule_date: None,
         new_on_restart: false,
-    };
-    task(id, TaskKind::Subflow(spec))
+    }
 }
 
 pub fn group(tasks: Vec<Task>) -> Group {
@@ -153,7 +167,13 @@ pub fn switch(id: &str, value: &str, cases: Vec<(&str, Vec<Task>)>, defaults: Op
 
 pub fn retry(max_attempts: u32, interval_ms: i64) -> Retry {
     let schedule = RetrySchedule::Constant { interval_ms };
-    Retry { schedule, max_attempts: Some(max_attempts), max_duration_ms: None, warning_on_retry: false }
+    Retry {
+        schedule,
+        max_attempts: Some(max_attempts),
+        max_duration_ms: None,
+        warning_on_retry: false,
+        new_execution: false,
+    }
 }
 
 pub trait With: Sized {

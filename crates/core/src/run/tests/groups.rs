@@ -6,6 +6,16 @@ use crate::run::*;
 use Answer::*;
 
 scenarios! {
+    fn a_working_directory_shows_its_files_when_its_tasks_are_done() {
+        let world = World::of(vec![directory("dir", vec![inline("a")]), inline("last")]).start().finished();
+        world.assert_ends(&["dir/a:success", "dir:success", "last:success"]);
+        assert_eq!(world.count(|e| matches!(e, Event::GroupAnswered { output: Some(_), .. })), 1);
+        // Where its tasks fail there is nothing to show.
+        let world = World::of(vec![directory("dir", vec![inline("a")])]).evals("a", &[Answer::Fail]).start().finished();
+        world.assert_ends(&["dir/a:failed", "dir:failed"]);
+        assert_eq!(world.count(|e| matches!(e, Event::GroupAsks { .. })), 0);
+    }
+
     fn a_sequence_runs_in_order_and_completes() {
         let world = World::of(vec![inline("a"), seq("g", vec![inline("b"), op("c")]), read("d")]).start().finished();
         world.assert_ends(&["a:success", "g/b:success", "g/c:success", "g:success", "d:success"]);

@@ -18,7 +18,9 @@ macro_rules! scenarios {
     };
 }
 
+mod again;
 mod asked;
+mod batches;
 mod breakpoints;
 mod crashes;
 mod effects;
@@ -50,6 +52,8 @@ fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
         asked::SCENARIOS,
         breakpoints::SCENARIOS,
         rules::SCENARIOS,
+        batches::SCENARIOS,
+        again::SCENARIOS,
     ];
     rooms.into_iter().flatten()
 }

@@ -185,6 +185,7 @@ impl World {
             Action::EvaluateOutputs => next(&mut self.evaluations, &key("outputs")),
             // Whoever ends the child tells so; entering a lane ends in a start.
             Action::CancelChild { .. } | Action::EnterLane | Action::ForceLane => Answer::Good,
+            Action::RunAgain => next(&mut self.calls, &key("again")),
             Action::CheckSla(_) => next(&mut self.evaluations, &key("sla")),
         };
         self.answer_with(action, scripted)
@@ -221,11 +222,41 @@ impl World {
             Action::EnterLane | Action::ForceLane => {
                 self.must(Input::Start);
             }
+            Action::RunAgain => self.run_again(matches!(answer, Answer::Fail)),
             Action::CheckSla(sla) => {
                 self.must(Input::SlaChecked { sla: *sla, holds: !matches!(answer, Answer::Fail) });
             }
         }
         true
+    }
+
+    /// The transaction that has another run take the place of this one, or this one go on because it is waited for.
+    fn run_again(&mut self, waited_for: bool) {
+        if waited_for {
+            self.store_writes(&[Event::Restarted { by: by(), round: self.state.round + 1, at: self.now }]);
+            self.must(Input::Recover);
+        } else {
+            let failure = Some(Failure::new(RETRIED, "another takes its place"));
+            self.store_writes(&[Event::Ended { status: EndStatus::Failed, warned: false, outputs: None, failure }]);
+        }
+    }
+
+    /// The run that takes the place of this one, as the store makes it.
+    pub fn successor(&self) -> World {
+        let mut next = World::new(self.index.flow.clone());
+        (next.now, next.next_child) = (self.now, self.next_child);
+        let told = |event: &&Event| {
+            let last = matches!(event, Event::Ended { failure: Some(failure), .. } if failure.code == RETRIED);
+            !last && !matches!(event, Event::Created { .. } | Event::Intent { .. })
+        };
+        let mut events: Vec<Event> = self.journal.iter().filter(told).cloned().collect();
+        // The timer that had fired is in the transaction itself.
+        events.truncate(events.iter().rposition(|e| matches!(e, Event::TimerFired { .. })).unwrap_or(events.len()));
+        events.push(Event::RetryOf { run: child_id(99), original: child_id(99) });
+        next.big = true;
+        next.store_writes(&events);
+        next.big = false;
+        next
     }
 
     /// The transaction of an op or of a child's admission.
@@ -274,7 +305,17 @@ impl World {
             (_, TaskKind::Loop(spec)) => {
                 Evaluated::Items { count: spec.values.as_u64().unwrap_or(0) as u32, items: payload("items") }
             }
+            (_, TaskKind::Batches(_)) if step.iteration_number().is_some() => Evaluated::Child,
+            (_, TaskKind::Batches(_)) if asking.is_some() => {
+                Evaluated::Answered { output: Some(payload("batches")), failure: None, stop: false }
+            }
+            (_, TaskKind::Batches(spec)) => {
+                Evaluated::Items { count: spec.split.parse().expect("a number"), items: payload("items") }
+            }
             (_, TaskKind::Exit { state }) => Evaluated::Exit { state: ExitState::parse(state).expect("a word") },
+            (_, TaskKind::WorkingDirectory { .. }) if asking.is_some() => {
+                Evaluated::Answered { output: Some(payload("files")), failure: None, stop: false }
+            }
             (
                 _,
                 TaskKind::Sequential(_)

@@ -38,7 +38,10 @@ fn place(call: &Call) -> Result<Place, Problem> {
 
 fn namespace(call: &Call) -> Result<String, Problem> {
     let name = call.param("namespace")?;
-    let good = !name.is_empty() && name.len() <= 150 && !name.chars().any(char::is_control);
+    let good = !name.is_empty()
+        && name.len() <= 150
+        && !name.chars().any(char::is_control)
+        && name != semel_store::CACHE_NAMESPACE;
     if good { Ok(name.to_owned()) } else { Err(Problem::new(Code::IllegalArgument, "this cannot be a namespace")) }
 }
 
@@ -207,7 +210,8 @@ impl Test {
 
 fn everywhere(store: &dyn Store, workspace: &WorkspaceId) -> Result<Vec<KvRow>, StoreError> {
     let mut found = Vec::new();
-    for namespace in store.kv_namespaces(workspace)? {
+    let namespaces = store.kv_namespaces(workspace)?;
+    for namespace in namespaces.into_iter().filter(|name| name != semel_store::CACHE_NAMESPACE) {
         found.extend(of_namespace(store, workspace, &namespace)?);
     }
     Ok(found)

@@ -29,9 +29,15 @@ fn unknown() -> Problem {
     Problem::new(Code::KvUnknown, "no such key in this namespace")
 }
 
+/// Of a path; what the server itself keeps is no namespace.
+fn namespace(call: &Call) -> Result<String, Problem> {
+    let name = call.param("namespace")?;
+    if name == semel_store::CACHE_NAMESPACE { Err(unknown()) } else { Ok(name.to_owned()) }
+}
+
 pub async fn list(call: Call) -> Answer {
     let page = call.page("kv")?;
-    let (workspace, namespace, fetch) = (call.workspace()?, call.param("namespace")?.to_owned(), page.fetch());
+    let (workspace, namespace, fetch) = (call.workspace()?, namespace(&call)?, page.fetch());
     let after = page.after().map(str::to_owned);
     let rows = call.app.read(move |store| store.kv_list(&workspace, &namespace, after.as_deref(), fetch)).await?;
     let payloads = call.sees_payloads();
@@ -39,8 +45,7 @@ pub async fn list(call: Call) -> Answer {
 }
 
 pub async fn show(call: Call) -> Answer {
-    let (workspace, namespace, key) =
-        (call.workspace()?, call.param("namespace")?.to_owned(), call.param("key")?.to_owned());
+    let (workspace, namespace, key) = (call.workspace()?, namespace(&call)?, call.param("key")?.to_owned());
     let row = call.app.read(move |store| store.kv(&workspace, &namespace, &key)).await?.ok_or_else(unknown)?;
     if row.expires_at.is_some_and(|end| call.now() >= end) {
         return Err(Problem::new(Code::Expired, "the value of this key has expired"));
@@ -60,7 +65,7 @@ pub async fn put(call: Call) -> Answer {
     if ttl_ms == Some(0) {
         return Err(Problem::field("ttl", "must be longer than nothing"));
     }
-    let (namespace, key) = (call.param("namespace")?.to_owned(), call.param("key")?.to_owned());
+    let (namespace, key) = (namespace(&call)?, call.param("key")?.to_owned());
     super::check_name("namespace", &namespace)?;
     super::check_name("key", &key)?;
     let work = Work::KvSet {
@@ -92,7 +97,7 @@ fn type_word(value: &Json) -> &'static str {
 }
 
 pub async fn delete(call: Call) -> Answer {
-    let (namespace, key) = (call.param("namespace")?.to_owned(), call.param("key")?.to_owned());
+    let (namespace, key) = (namespace(&call)?, call.param("key")?.to_owned());
     let work = Work::KvDelete { workspace: call.workspace()?, namespace, key };
     match super::done(call.app.write(work).await?, unknown)? {
         Done::Count(0) => Err(unknown()),
