@@ -13,6 +13,7 @@
 //! | [`date`] | what day is it where it was written? |
 //! | [`files`] | what is the address of a file? |
 //! | [`labels`] | which labels are the system's own? |
+//! | [`wait`] | how long is a WAIT of Conductor's? |
 //! | [`limits`] | how much is too much? |
 
 pub mod admission;
@@ -27,6 +28,7 @@ pub mod limits;
 pub mod planted;
 pub mod run;
 pub mod time;
+pub mod wait;
 
 pub use ids::*;
 pub use time::Millis;

@@ -14,6 +14,7 @@ use semel_core::fingerprint::Fingerprint;
 use semel_core::ir::{IdempotencySpec, KeyScope, LaneSpec, Trigger};
 use semel_core::limits::Limits;
 use semel_core::{Door, Millis, RunId, WorkspaceId};
+use semel_expr::conductor::{print, render_text};
 use semel_expr::{Budget, Template, Value, render, render_json};
 use semel_store::script::head_of;
 use semel_store::{AdmitRequest, AdmitResult, KeyClaim, LaneRequest, ParentRef, RunRow, Terms, Work};
@@ -124,6 +125,9 @@ pub fn prepare(
         memory.trigger = trigger_value(&Value::from_json(&sent).to_stored());
         memory.labels = labels.iter().cloned().collect();
     }
+    if let (true, Some(id)) = (reads, &occurrence.correlation_id) {
+        memory.more.insert("correlationId".to_owned(), Value::str(id));
+    }
     if let TriggerValue::Heard { outputs, .. } = &occurrence.trigger {
         memory.outputs = Value::from_json(outputs);
     }
@@ -136,7 +140,10 @@ pub fn prepare(
     let given = filled.as_ref().unwrap_or(&occurrence.inputs);
     let workspace = &occurrence.workspace;
     let scope = ExprScope { services, workspace, flow: &flow, memory: &memory, run: None, now };
-    let stored = inputs::check(&flow.index.flow.inputs, given, &scope).map_err(AdmitError::Inputs)?;
+    let stored = match &flow.index.flow.conductor {
+        Some(own) => inputs::untyped(given, &own.input_template).map_err(AdmitError::Inputs)?,
+        None => inputs::check(&flow.index.flow.inputs, given, &scope).map_err(AdmitError::Inputs)?,
+    };
     // What is stored and what keys are made of: without the texts of secret inputs.
     let trigger_stored = inputs::hide_secrets(&sent, &flow.index.flow.inputs, given, &stored).to_stored();
     if reads {
@@ -280,6 +287,10 @@ fn fill_from_trigger(
 /// Renders to plain text; a secret is refused, since the result is stored and compared.
 fn render_plain(template: &str, scope: &ExprScope<'_>, what: &'static str) -> Result<String, AdmitError> {
     let fail = |message: String| AdmitError::Expression { what, message };
+    if scope.flow.is_conductor() {
+        let value = render_text(template, scope, &mut Budget::default()).map_err(|e| fail(e.message))?;
+        return if value.is_tainted() { Err(fail("it would hold a secret".to_owned())) } else { Ok(print(&value)) };
+    }
     let parsed = Template::of(template).map_err(|e| fail(e.message))?;
     match render(&parsed, scope, &mut Budget::default()).map_err(|e| fail(e.message))? {
         Value::Str(text) => Ok(text.to_string()),

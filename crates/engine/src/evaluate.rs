@@ -3,16 +3,19 @@
 use crate::admit::{Lineage, prepare};
 use crate::api::{AdmitError, FlowLookupError, Occurrence};
 use crate::away;
+use crate::conductor::exit_state;
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
 use crate::scope::{ExprScope, Services};
 use semel_core::admission::{MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom};
 use semel_core::duration;
-use semel_core::ir::{ExitState, LeafMode, MERGE_PART, OnTime, PauseSpec, SlaRule, SubflowSpec, Task, TaskKind};
+use semel_core::ir::{
+    ConductorFlow, ExitState, LeafMode, MERGE_PART, OnTime, PauseSpec, SlaRule, SubflowSpec, Task, TaskKind, UntilSpec,
+};
 use semel_core::limits::Limits;
 use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey, VariableChange, Work};
 use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
-use semel_expr::{Budget, EvalError, Template, Value, render, render_json};
+use semel_expr::{Budget, EvalError, Template, Value, conductor, render, render_json};
 use semel_store::{OpKind, ParentRef};
 use semel_tasks::{InlineOutcome, Level, LogLine, effect_class, own_expressions, run_inline, timeout_hint_ms};
 use serde_json::{Value as Json, json};
@@ -70,6 +73,8 @@ impl Evaluator<'_> {
             | TaskKind::WorkingDirectory { .. }
             | TaskKind::Dag { .. }
             | TaskKind::Parallel { .. } => Ok(Evaluated::Group),
+            TaskKind::LoopUntil(UntilSpec { do_while: Some(spec), .. }) if !begun => self.do_while_begins(spec),
+            TaskKind::LoopUntil(spec) if spec.do_while.is_some() => self.do_while_again(key, task, spec),
             TaskKind::LoopUntil(_) if !begun => Ok(Evaluated::Items { count: 1, items: Payload::new(json!([])) }),
             TaskKind::LoopUntil(spec) => self.round_again(key, spec, found),
             TaskKind::Loop(spec) if !begun => self.own_items(&spec.values),
@@ -83,7 +88,8 @@ impl Evaluator<'_> {
             TaskKind::Batches(_) => Ok(self.batches_done(key)),
             TaskKind::Exit { state } => {
                 let word = self.plain_text(state, "state")?;
-                let state = ExitState::parse(&word).ok_or_else(|| {
+                let state = if self.flow.is_conductor() { exit_state(&word) } else { ExitState::parse(&word) };
+                let state = state.ok_or_else(|| {
                     Failure::new("bad_state", format!("`{word}` is not a state that a run can be ended with"))
                 })?;
                 Ok(Evaluated::Exit { state })
@@ -93,6 +99,7 @@ impl Evaluator<'_> {
                 let list = if yes { ListName::Then } else { ListName::Else };
                 Ok(Evaluated::Branch { list, output: Some(Payload::new(json!({"evaluationResult": yes}))) })
             }
+            TaskKind::Switch { .. } if self.flow.is_conductor() => self.conductor_switch(task),
             TaskKind::Switch { value, cases, defaults, .. } => {
                 let value = self.plain_text(value, "value")?;
                 let list = if cases.contains_key(&value) {
@@ -124,6 +131,9 @@ impl Evaluator<'_> {
 
     /// The flow's outputs; `None` when it declares none.
     pub fn outputs(&self) -> Result<Option<Payload>, Failure> {
+        if self.flow.index.flow.outputs.is_empty() && self.flow.is_conductor() {
+            return Ok(Some(Payload::new(self.scope.memory.notes.last_output().to_stored())));
+        }
         if self.flow.index.flow.outputs.is_empty() {
             return Ok(None);
         }
@@ -153,13 +163,18 @@ impl Evaluator<'_> {
     }
 
     pub(crate) fn text(&self, template: &str) -> Result<Value, Failure> {
+        if self.flow.is_conductor() {
+            return conductor::render_text(template, &self.scope, &mut Budget::default()).map_err(|e| failure(&e));
+        }
         let parsed = Template::of(template).map_err(|e| Failure::new("syntax", e.message))?;
         render(&parsed, &self.scope, &mut Budget::default()).map_err(|e| failure(&e))
     }
 
-    fn plain_text(&self, template: &str, what: &str) -> Result<String, Failure> {
+    pub(crate) fn plain_text(&self, template: &str, what: &str) -> Result<String, Failure> {
         match self.text(template)? {
             Value::Str(text) => Ok(text.to_string()),
+            Value::Null => Err(Failure::new("missing_variable", format!("`{what}` gives nothing"))),
+            value if self.flow.is_conductor() && !value.is_tainted() => Ok(conductor::print(&value)),
             _ => Err(Failure::new(
                 "secret_not_allowed",
                 format!("`{what}` is recorded as it is, so it cannot hold a secret"),
@@ -195,6 +210,9 @@ impl Evaluator<'_> {
     }
 
     pub(crate) fn json(&self, tree: &Json) -> Result<Value, Failure> {
+        if self.flow.is_conductor() {
+            return conductor::render_tree(tree, &self.scope, &mut Budget::default()).map_err(|e| failure(&e));
+        }
         render_json(tree, &self.scope, &mut Budget::default(), true).map_err(|e| failure(&e))
     }
 
@@ -227,11 +245,14 @@ impl Evaluator<'_> {
         config: &Json,
         found: &mut Found,
     ) -> Result<Evaluated, Failure> {
-        let config = match task.type_name.as_str() {
-            MERGE_PART => self.batch_outputs(key, config),
-            _ => self.rendered(task, config)?,
+        let written = config;
+        let config = match (mode, task.type_name.as_str()) {
+            (LeafMode::Errand, _) => Value::Null,
+            (_, MERGE_PART) => self.batch_outputs(key, written),
+            _ => self.rendered(task, written)?,
         };
         match mode {
+            LeafMode::Inline if self.flow.is_conductor() => self.conductor_leaf(task, &config),
             LeafMode::Inline => Ok(self.inline(task, &config, found)),
             LeafMode::Op => {
                 let plain = config.to_plain_json().ok_or_else(|| {
@@ -244,7 +265,7 @@ impl Evaluator<'_> {
                 Ok(Evaluated::Op)
             }
             LeafMode::Effect => self.effect(task, &config, found),
-            LeafMode::Errand => Err(Failure::new("not_built", "this build hands no tasks to workers")),
+            LeafMode::Errand => self.errand(written),
         }
     }
 
@@ -344,8 +365,13 @@ impl Evaluator<'_> {
             let text = format!("sub-runs may nest {} deep", self.limits.subrun_depth_max);
             return Err(Failure::new("subflow_too_deep", text));
         }
-        let target =
-            FlowRef::new(self.plain_text(&spec.namespace, "namespace")?, self.plain_text(&spec.flow_id, "flowId")?);
+        let (namespace, name) =
+            (self.plain_text(&spec.namespace, "namespace")?, self.plain_text(&spec.flow_id, "flowId")?);
+        let terms = spec.terms.as_deref();
+        let target = match terms {
+            Some(terms) => self.workflow_named(&namespace, &name, terms)?,
+            None => FlowRef::new(namespace, &name),
+        };
         let found = match spec.revision {
             Some(revision) => self.flows.revision(self.workspace, &target, revision),
             None => self.flows.head(self.workspace, &target),
@@ -374,9 +400,17 @@ impl Evaluator<'_> {
         for (name, template) in &spec.labels {
             labels.push((name.clone(), self.plain_text(template, "labels")?));
         }
-        let caller_key = spec.key.as_ref().map(|t| self.plain_text(t, "idempotencyKey")).transpose()?;
+        let caller_key = match (&spec.key, terms) {
+            (Some(template), Some(_)) => Some(self.start_key(template)?),
+            (Some(template), None) => Some(self.plain_text(template, "idempotencyKey")?),
+            (None, Some(terms)) if terms.inherits_key => self.scope.memory.trigger.get("key").map(|key| key.to_text()),
+            (None, _) => None,
+        };
         let step_id = self.scope.run.map(|r| r.state.step_id(key).hex()).unwrap_or_default();
         let round = self.scope.run.map_or(0, |r| r.state.round);
+        let correlation = terms.and_then(|terms| terms.correlation_id.as_ref());
+        let correlation = correlation.map(|template| self.plain_text(template, "correlationId")).transpose()?;
+        let trigger = self.parent_words(terms, &step_id)?;
         let intrinsic_key = if spec.new_on_restart && round > 0 { format!("{step_id}-{round}") } else { step_id };
         let start_at = spec.schedule_date.as_ref().map(|date| self.instant(date, "scheduleDate")).transpose()?;
         let occurrence = Occurrence {
@@ -387,13 +421,13 @@ impl Evaluator<'_> {
             intrinsic_key: Some(intrinsic_key),
             caller_key,
             door_preset: PresetName::Semel,
-            request_preset: None,
-            scope: None,
+            request_preset: terms.and_then(|terms| terms.strategy),
+            scope: terms.map(|_| ConductorFlow::key_scope(&name)),
             inputs: if plain.is_null() { json!({}) } else { plain },
-            trigger: json!({"executionId": self.family.run.to_string(), "namespace": self.flow.flow_ref.namespace, "flowId": self.flow.flow_ref.id}).into(),
+            trigger: trigger.into(),
             trigger_id: None,
             labels,
-            correlation_id: Some(self.family.correlation_id.to_owned()),
+            correlation_id: Some(correlation.unwrap_or_else(|| self.family.correlation_id.to_owned())),
             run: None,
             start_at,
             breakpoints: vec![],

@@ -2,7 +2,7 @@
 
 use crate::api::FlowLookupError;
 use parking_lot::RwLock;
-use semel_core::ir::{Flow, LeafMode, Task, TaskKind, Trigger, TriggerKind};
+use semel_core::ir::{Dialect, Flow, LeafMode, Task, TaskKind, Trigger, TriggerKind};
 use semel_core::run::FlowIndex;
 use semel_core::{FlowRef, Millis, WorkspaceId, planted};
 use semel_expr::Value;
@@ -22,6 +22,8 @@ pub struct LoadedFlow {
     pub vars: Value,
     /// Some expression asks for the states of tasks, which are kept then.
     pub reads_tasks: bool,
+    /// Some expression asks for what a task was given, which is computed again then.
+    pub reads_inputs: bool,
     /// It only computes, and not for long: a run of it may be done in the commit that admits it.
     pub is_brief: bool,
     /// Top-level task id → ids of everything inside it, itself included.
@@ -33,8 +35,11 @@ impl LoadedFlow {
     pub fn from_row(row: &FlowRow) -> Result<LoadedFlow, StoreError> {
         let flow: Flow = serde_json::from_str(&row.ir)
             .map_err(|e| StoreError::Bug(format!("flow {} revision {} does not load: {e}", row.flow, row.revision)))?;
-        let vars = Value::deferred_tree(&flow.variables)
-            .map_err(|e| StoreError::Bug(format!("variables of {} do not parse: {}", row.flow, e.message)))?;
+        let vars = match flow.dialect {
+            Dialect::Kestra => Value::deferred_tree(&flow.variables)
+                .map_err(|e| StoreError::Bug(format!("variables of {} do not parse: {}", row.flow, e.message)))?,
+            Dialect::Conductor => Value::from_json(&flow.variables),
+        };
         let vars = if vars == Value::Null { Value::map(indexmap::IndexMap::new()) } else { vars };
         let mut inside = BTreeMap::new();
         for task in &flow.tasks {
@@ -42,17 +47,23 @@ impl LoadedFlow {
             collect_ids(&serde_json::json!(task), &mut ids);
             inside.insert(task.id.clone(), ids);
         }
+        let flow_dialect = flow.dialect;
         let index = FlowIndex::new(flow);
         Ok(LoadedFlow {
             flow_ref: row.flow.clone(),
             revision: row.revision,
-            reads_tasks: reads_tasks(&row.ir),
+            reads_tasks: flow_dialect == Dialect::Kestra && reads_tasks(&row.ir),
+            reads_inputs: flow_dialect == Dialect::Conductor && reads_inputs(&row.ir),
             is_brief: is_brief(&index),
             index,
             source: row.source.clone(),
             vars,
             inside,
         })
+    }
+
+    pub fn is_conductor(&self) -> bool {
+        self.index.flow.dialect == Dialect::Conductor
     }
 
     /// Is task `id` the top-level task `top` or inside it?
@@ -68,6 +79,12 @@ fn reads_tasks(ir: &str) -> bool {
         |at: usize| ir[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '"'));
     let after = |at: usize| ir[at..].trim_start().starts_with(['.', '[', '|', '}']);
     named || ir.match_indices("tasks").any(|(at, word)| !before(at) && after(at + word.len()))
+}
+
+/// Whether an expression of a Conductor workflow may name the input of a task. Too often costs time, never a wrong answer.
+fn reads_inputs(ir: &str) -> bool {
+    let of_task = |at: usize| !ir[..at].ends_with("workflow") && !ir[..at].ends_with("~item");
+    ir.match_indices(".input").any(|(at, _)| of_task(at)) || ir.contains("['input']") || ir.contains(".${")
 }
 
 /// Tasks of a flow that is done at its door.
@@ -147,6 +164,8 @@ pub struct Flows {
 }
 
 const HEAD_TRUSTED_MS: i64 = 1_000;
+/// Versions of a workflow that are read at once.
+const VERSIONS_PAGE: u32 = 100;
 /// Pinned revisions kept in memory; more are read from the store when needed.
 const PINNED_MAX: usize = 1_024;
 
@@ -210,6 +229,31 @@ impl Flows {
         }
         pinned.insert((key, revision), loaded.clone());
         Ok(loaded)
+    }
+
+    /// The newest version of a Conductor workflow.
+    pub fn newest_version(
+        &self,
+        workspace: &WorkspaceId,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<u32>, StoreError> {
+        let prefix = format!("{name}@");
+        let mut newest = None;
+        let mut after = FlowRef::new(namespace, &prefix);
+        loop {
+            let page = self.store.flows(workspace, Some(&after), VERSIONS_PAGE)?;
+            let Some(last) = page.last() else { return Ok(newest) };
+            let last = last.flow.clone();
+            let own = |row: &FlowRow| row.flow.namespace == namespace && row.flow.id.starts_with(&prefix);
+            let versions =
+                page.iter().filter(|row| own(row)).filter_map(|row| row.flow.id[prefix.len()..].parse().ok());
+            newest = versions.chain(newest).max();
+            if page.len() < VERSIONS_PAGE as usize || !own(&page[page.len() - 1]) {
+                return Ok(newest);
+            }
+            after = last;
+        }
     }
 
     /// `id` where that is unique in the workspace, or `namespace:id`.

@@ -45,6 +45,23 @@ pub fn check(defs: &[InputDef], given: &Json, scope: &dyn Scope) -> Result<Json,
     if errors.is_empty() { Ok(Json::Object(out)) } else { Err(errors) }
 }
 
+/// The inputs of a Conductor workflow in stored form: whatever its caller gives, over what its author gives. It may be
+/// any map.
+pub fn untyped(given: &Json, template: &Json) -> Result<Json, Vec<FieldError>> {
+    let mut all = match given {
+        Json::Object(given) => given.clone(),
+        Json::Null => serde_json::Map::new(),
+        _ => {
+            let message = "the input of a workflow must be an object".to_owned();
+            return Err(vec![FieldError { field: "input".to_owned(), message }]);
+        }
+    };
+    for (name, value) in template.as_object().into_iter().flatten() {
+        all.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    Ok(Value::from_json(&Json::Object(all)).to_stored())
+}
+
 /// The trigger with holes where it carries the text of a `SECRET` input: whole texts of any length,
 /// and longer ones inside others.
 pub fn hide_secrets(trigger: &Json, defs: &[InputDef], given: &Json, stored: &Json) -> Value {

@@ -14,6 +14,7 @@ mod cache;
 mod checks;
 mod cipher;
 pub mod conditions;
+mod conductor;
 mod directories;
 pub mod driver;
 mod elsewhere;

@@ -1,5 +1,6 @@
 //! The values of a run, folded from the journal beside its structure: what expressions can read.
 
+use crate::conductor::Notes;
 use crate::flows::LoadedFlow;
 use indexmap::IndexMap;
 use semel_core::ir::TaskKind;
@@ -41,6 +42,8 @@ pub struct Memory {
     pub variables: Option<Value>,
     /// `errorLogs()`: failures of single steps since the run last began.
     pub errors: Vec<Value>,
+    /// What is known of the tasks of a Conductor workflow.
+    pub notes: Notes,
     /// Roots of one expression alone, such as `response`.
     pub more: IndexMap<String, Value>,
 }
@@ -80,6 +83,7 @@ impl Default for Memory {
             failed_step: None,
             variables: None,
             errors: Vec::new(),
+            notes: Notes::default(),
             more: IndexMap::new(),
         }
     }
@@ -89,6 +93,9 @@ impl Memory {
     /// Folds one event. `state` is the state after the event.
     pub fn fold(&mut self, run: RunId, event: &Event, state: &RunState, flow: &LoadedFlow, at: Millis) {
         self.note_state(event, flow);
+        if flow.is_conductor() {
+            self.notes.fold(event, &self.loops, flow);
+        }
         match event {
             Event::Created { inputs, trigger, labels, .. } => {
                 self.inputs = Value::from_stored(inputs.json());
@@ -107,7 +114,8 @@ impl Memory {
             }
             Event::VariablesSet { variables } => {
                 let known = self.variables.get_or_insert_with(|| flow.vars.clone());
-                merge(known, Value::from_stored(variables.json()));
+                let given = Value::from_stored(variables.json());
+                if flow.is_conductor() { replace(known, given) } else { merge(known, given) }
             }
             Event::VariablesUnset { names } => {
                 let known = self.variables.get_or_insert_with(|| flow.vars.clone());
@@ -134,7 +142,7 @@ impl Memory {
             | Event::GroupAnswered { step, output: Some(output), .. }
             | Event::StepResumed { step, output: Some(output), .. } => self.set_output(step, output.json(), flow),
             Event::ChildStarted { step, run } => {
-                self.set_output(step, &serde_json::json!({"executionId": run.to_string()}), flow);
+                self.set_output(step, &started(step, *run, flow), flow);
             }
             Event::StepEnded { step, outcome, output, failure, tolerated, .. } => {
                 if failure.is_some() && !tolerated {
@@ -323,7 +331,7 @@ impl Memory {
     /// A loop that goes round until something holds tells how often it has.
     fn note_round(&mut self, step: &StepKey, flow: &LoadedFlow) {
         let (Some(n), Some(parent)) = (step.iteration_number(), step.parent()) else { return };
-        if matches!(kind_of(&parent, flow), Some(TaskKind::LoopUntil(_))) {
+        if matches!(kind_of(&parent, flow), Some(TaskKind::LoopUntil(_))) && !flow.is_conductor() {
             self.set_output(&parent, &serde_json::json!({"iterationCount": n + 1}), flow);
         }
     }
@@ -409,6 +417,9 @@ impl Memory {
     }
 
     fn set_output(&mut self, step: &StepKey, output: &Json, flow: &LoadedFlow) {
+        if flow.is_conductor() {
+            return self.notes.set_output(step, output, &self.loops, flow);
+        }
         if step.iteration_number().is_some() || !flow.index.task(step.task_id()).is_some_and(|t| t.keep_output) {
             return;
         }
@@ -442,6 +453,26 @@ fn state_word(outcome: StepOutcome, tolerated: bool) -> &'static str {
         StepOutcome::Failed if tolerated => "WARNING",
         StepOutcome::Failed => "FAILED",
         StepOutcome::Cancelled => "KILLED",
+    }
+}
+
+/// What a task shows of the run it has started.
+fn started(step: &StepKey, run: RunId, flow: &LoadedFlow) -> Json {
+    let name = match kind_of(step, flow) {
+        Some(TaskKind::Subflow(spec)) if spec.terms.is_some() && spec.wait => "subWorkflowId",
+        Some(TaskKind::Subflow(spec)) if spec.terms.is_some() => "workflowId",
+        _ => "executionId",
+    };
+    serde_json::json!({ name: run.to_string() })
+}
+
+/// Each name of what is given takes the place of what had it.
+fn replace(target: &mut Value, given: Value) {
+    match (target, given) {
+        (Value::Map(known), Value::Map(given)) => {
+            Arc::make_mut(known).extend(given.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        (target, given) => *target = given,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::pauses::{open_pauses, resume_control, said, told_of};
 use semel_core::run::{By, Failure, KestraState, RunState, StepKey};
 use semel_core::{FlowRef, Hash16, RunId};
 use semel_store::search::{Field, FieldTest, RunSearch, TextTest};
-use semel_store::{CACHE_NAMESPACE, OpKind, StoreError};
+use semel_store::{OpKind, StoreError, is_own_namespace};
 use semel_tasks::{KvOp, plan_op};
 use serde_json::Value as Json;
 
@@ -18,7 +18,7 @@ impl Evaluator<'_> {
         if let KvOp::Set { namespace: Some(name), .. }
         | KvOp::Get { namespace: Some(name), .. }
         | KvOp::Delete { namespace: Some(name), .. } = &op
-            && name == CACHE_NAMESPACE
+            && is_own_namespace(name)
         {
             return Err(Failure::new("bad_config", format!("`{name}` cannot be a namespace")));
         }

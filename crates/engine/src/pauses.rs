@@ -68,7 +68,7 @@ impl Engine {
         given: &Json,
     ) -> Result<Vec<CheckedInput>, ControlError> {
         let told = told_of(&self.services, &self.flows, workspace, run)?;
-        let pause = told.find(None)?;
+        let pause = find(told.pauses(), None)?;
         let scope = told.scope(&self.services, workspace, run, &pause.step, self.store().now());
         Ok(each_by_itself(&pause.inputs, given, &scope))
     }

@@ -13,7 +13,7 @@ use semel_core::limits::Limits;
 use semel_core::run::{EndStatus, RunState, StateOf, Status, StepKey, conclusion_of};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Scope, SecretRef, Value};
-use semel_store::{CACHE_NAMESPACE, Store};
+use semel_store::{Store, is_own_namespace};
 use std::sync::Arc;
 
 /// The outside services expressions may use.
@@ -230,6 +230,9 @@ pub fn put_dotted(target: &mut serde_json::Map<String, serde_json::Value>, key: 
 
 impl Scope for ExprScope<'_> {
     fn root(&self, name: &str) -> Option<Value> {
+        if self.flow.is_conductor() {
+            return self.conductor_root(name);
+        }
         match name {
             "inputs" => Some(self.memory.inputs.clone()),
             "outputs" => Some(self.memory.outputs_at(self.run.and_then(|run| run.step), self.flow)),
@@ -277,7 +280,7 @@ impl Scope for ExprScope<'_> {
 
     fn kv(&self, key: &str, namespace: Option<&str>, error_on_missing: bool) -> Result<Value, String> {
         let namespace = namespace.unwrap_or(&self.flow.flow_ref.namespace);
-        if namespace == CACHE_NAMESPACE {
+        if is_own_namespace(namespace) {
             return Err(format!("`{namespace}` cannot be a namespace"));
         }
         let row = self.services.store.kv(self.workspace, namespace, key).map_err(|error| {

@@ -1,4 +1,5 @@
-//! Expression language of Semel flows: Pebble in the shape Kestra authors write it, pure, with taint and fuel.
+//! Expression languages of Semel flows, pure, with taint and fuel: Pebble in the shape Kestra authors write it, and
+//! `${…}` of Conductor ([`conductor`]).
 //!
 //! Nothing here reads a clock, a file, the network or randomness: all of it arrives through [`Scope`], so the engine
 //! can journal what an evaluation saw and never evaluate twice with another result.
@@ -15,6 +16,7 @@
 mod ast;
 mod budget;
 mod catalog;
+pub mod conductor;
 mod dates;
 mod eval;
 mod filters;

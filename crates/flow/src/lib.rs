@@ -14,6 +14,7 @@
 
 mod check;
 mod codes;
+pub mod conductor;
 mod defaults;
 mod diagnostic;
 mod differences;

@@ -16,8 +16,15 @@ mod table;
 
 use std::process::ExitCode;
 
+/// What makes this program a child that runs scripts; no command, since nobody types it.
+const SCRIPT_CHILD: &str = "javascript-child";
+
 /// The whole program.
 pub fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|word| word == SCRIPT_CHILD) {
+        semel_tasks::javascript::child_main();
+        return ExitCode::SUCCESS;
+    }
     // One process-wide provider: every TLS client of the binary uses the same cryptography.
     // An error only says that there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -12,6 +12,7 @@ mod data_dir;
 mod logging;
 mod secret_key;
 
+use crate::SCRIPT_CHILD;
 use crate::config::{Config, StorePath};
 use crate::failure::Failure;
 use crate::output::{Reply, Shell, say};
@@ -26,7 +27,7 @@ use semel_server::{AppState, ServerConfig, TriggerScope};
 use semel_store::{Store, StoreError, SweepRules, Work, WorkspaceRow};
 use semel_store_postgres::PostgresStore;
 use semel_store_sqlite::{OpenError, SqliteStore};
-use semel_tasks::{Equipment, NetConfig, PrivatePolicy, ScriptConfig};
+use semel_tasks::{Equipment, JavascriptConfig, NetConfig, PrivatePolicy, ScriptConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -170,6 +171,11 @@ fn start_engine(store: Arc<dyn Store>, config: &Config, address: SocketAddr) -> 
     };
     let performer = semel_tasks::Performer::equipped(net, equipment)
         .map_err(|error| Failure::config(format!("outbound: {error}")))?;
+    let performer = match std::env::current_exe() {
+        Ok(program) => performer.with_javascript(JavascriptConfig::new(program, vec![SCRIPT_CHILD.to_owned()])),
+        // Then scripts fail with a message, and all else works.
+        Err(_) => performer,
+    };
     Ok(Engine::start(Parts {
         store,
         clock: Arc::new(SystemClock),

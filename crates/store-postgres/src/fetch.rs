@@ -135,7 +135,7 @@ fn errands(wants: &Wants, lock: &str, out: &mut Vec<(Part, Statement)>) {
         let pass_by = if lock.is_empty() { "" } else { PASS_BY };
         let sql = format!(
             "SELECT {names} FROM errands t WHERE t.ws = $1 AND t.queue = $2 AND t.domain = $3 AND t.open AND NOT t.taken \
-             AND t.kind = 'worker' AND t.free_at <= {} ORDER BY t.priority DESC, t.free_at, t.id LIMIT $4 {pass_by}",
+             AND t.kind = 'simple' AND t.free_at <= {} ORDER BY t.priority DESC, t.free_at, t.id LIMIT $4 {pass_by}",
             errands::NOW
         );
         let values = vec![Val::ws(ws), Val::text(&from.queue), Val::text(&from.domain), Val::int(*limit)];

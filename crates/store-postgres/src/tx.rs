@@ -4,7 +4,7 @@ use crate::cache::{Cache, Slot, Stored};
 use crate::set::{Line, Set};
 use crate::wants::{Ask, HashKey, Lock, RunKey};
 use semel_core::admission::{Claim, Lane};
-use semel_core::run::ErrandKind;
+use semel_core::ir::ErrandKind;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::*;
 use serde_json::Value as Json;
@@ -286,7 +286,7 @@ impl Tx for Set {
         }
         let now = self.now;
         let here = |row: &&ErrandRow| {
-            let free = row.open && !row.taken && row.kind == ErrandKind::Worker && row.free_at <= now;
+            let free = row.open && !row.taken && row.kind == ErrandKind::Simple && row.free_at <= now;
             free && row.queue == queue.queue && row.domain == queue.domain
         };
         let mut found: Vec<ErrandRow> = self.errands_in(workspace).filter(here).cloned().collect();

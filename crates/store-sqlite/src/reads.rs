@@ -9,7 +9,7 @@ use crate::tables::{admin, changes, claims, decisions, errands, files, found, hi
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use semel_core::admission::Claim;
-use semel_core::run::ErrandKind;
+use semel_core::ir::ErrandKind;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::check::Audit;
 use semel_store::*;

@@ -6,7 +6,8 @@ use crate::search::RunSearch;
 use crate::tx::Result;
 use crate::work::ErrandQueue;
 use semel_core::admission::{Claim, ClaimState, Decision};
-use semel_core::run::{ErrandKind, Status};
+use semel_core::ir::ErrandKind;
+use semel_core::run::Status;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 

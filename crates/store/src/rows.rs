@@ -2,8 +2,8 @@
 
 use semel_core::admission::{Decision, KeySource, Policy, Prior, Reason};
 use semel_core::fingerprint::Fingerprint;
-use semel_core::ir::EffectClass;
-use semel_core::run::{By, Conclusion, EndStatus, ErrandKind, Late, Seen, Status, StepKey};
+use semel_core::ir::{EffectClass, ErrandKind};
+use semel_core::run::{By, Conclusion, EndStatus, Late, Seen, Status, StepKey};
 use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -53,6 +53,14 @@ pub struct RunRow {
 
 /// Rows of the key-value table that tell where answers to cached requests are. No namespace can be called so.
 pub const CACHE_NAMESPACE: &str = "/cache";
+
+/// Where the registered definitions of Conductor's tasks are, by name.
+pub const TASK_DEFINITIONS: &str = "/conductor/task";
+
+/// Keys of the server's own, which no author, caller or person can name.
+pub fn is_own_namespace(name: &str) -> bool {
+    name.starts_with('/')
+}
 
 /// What few runs have. Kept in one column, so that most runs pay nothing for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,7 +242,7 @@ impl ErrandRow {
         let more = &self.more;
         let silent = more.leased_until.filter(|_| self.taken).map(|at| (at, Late::Response));
         // A wait is counted from the beginning, work from the first taking.
-        let begun = if self.kind == ErrandKind::Worker { more.seen.taken_at } else { Some(self.more.set_at) };
+        let begun = if self.kind == ErrandKind::Simple { more.seen.taken_at } else { Some(self.more.set_at) };
         let long = begun.and_then(|at| Some((at.plus(more.attempt_ms?), Late::Attempt)));
         let alone = more.poll_ms.filter(|_| more.seen.polls == 0).map(|ms| (self.free_at.plus(ms), Late::Poll));
         let bounds = [long, alone].into_iter().flatten().filter(|_| !more.told_late);

@@ -7,6 +7,7 @@
 use crate::TaskError;
 use crate::files::{Desk, Expressions, Files, Home};
 use crate::inline::{Level, LogLine};
+use crate::javascript::{Javascript, JavascriptConfig};
 use crate::net::{CallError, Lookup, Net, NetConfig, NetError};
 use crate::registry::{self, REGISTRY, Work};
 use crate::script::{ScriptConfig, Scripts};
@@ -124,6 +125,7 @@ pub(crate) struct Tools {
     files: Option<Arc<dyn Files>>,
     items: Option<Arc<dyn Expressions>>,
     pub scripts: Option<Arc<Scripts>>,
+    pub javascript: Option<Arc<Javascript>>,
     pub limits: Limits,
 }
 
@@ -227,7 +229,9 @@ impl Performer {
     }
 
     fn with(net: Net) -> Performer {
-        Performer { tools: Arc::new(Tools { net, files: None, items: None, scripts: None, limits: Limits::default() }) }
+        let limits = Limits::default();
+        let tools = Tools { net, files: None, items: None, scripts: None, javascript: None, limits };
+        Performer { tools: Arc::new(tools) }
     }
 
     /// One that also keeps files, and runs scripts if it is told where.
@@ -235,8 +239,16 @@ impl Performer {
         let Equipment { files, items, scripts, limits } = equipment;
         let scripts = scripts.map(|config| Arc::new(Scripts::new(config, limits.scripts_max)));
         let (files, items) = (Some(files), Some(items));
-        let tools = Tools { net: Net::new(&config)?, files, items, scripts, limits };
+        let tools = Tools { net: Net::new(&config)?, files, items, scripts, javascript: None, limits };
         Ok(Performer { tools: Arc::new(tools) })
+    }
+
+    /// One that also runs the scripts of Conductor's definitions. To be called before it is shared.
+    pub fn with_javascript(mut self, config: JavascriptConfig) -> Performer {
+        if let Some(tools) = Arc::get_mut(&mut self.tools) {
+            tools.javascript = Some(Arc::new(Javascript::new(config)));
+        }
+        self
     }
 
     pub async fn perform(&self, request: Request) -> Outcome {

@@ -8,6 +8,7 @@
 //! | [`op`] | tasks that read or write Semel's own rows inside the commit |
 //! | [`effect`] | tasks that leave the process, and how their outcome is classified |
 //! | [`files`] | files of runs, as tasks read and write them |
+//! | [`javascript`] | scripts of Conductor's definitions, in processes of their own |
 //! | [`script`] | processes: where they run, what they say, how they end |
 //! | [`net`] | the only HTTP client of the workspace's flows: checked addresses, one request per call |
 //! | [`signature`] | who sent this webhook? |
@@ -19,6 +20,7 @@ mod config;
 pub mod effect;
 pub mod files;
 pub mod inline;
+pub mod javascript;
 pub mod net;
 pub mod op;
 pub mod registry;
@@ -33,6 +35,7 @@ pub use effect::{
 };
 pub use files::{CHUNK_BYTES, CountOf, Expressions, FileAt, FileError, Files, Home, LogEntry, name_in_directory};
 pub use inline::{InlineOutcome, Level, LogLine, run_inline};
+pub use javascript::{Javascript, JavascriptConfig};
 pub use net::{NetConfig, NetError, PrivatePolicy};
 pub use op::{KvOp, plan_op};
 pub use registry::{REGISTRY, Registry, own_expressions};

@@ -24,6 +24,13 @@ macro_rules! task_types {
 // What other types are made of: no author can name these.
 task_types! { PARTS, PART_WORKS: for_each_item_split, for_each_item_merge }
 
+// What Conductor's definitions are compiled to. Nobody writes these names, so no catalog has them.
+task_types! {
+    CONDUCTOR_SPECS, CONDUCTOR_WORKS:
+    conductor_http,
+    conductor_script,
+}
+
 task_types! {
     SPECS, WORKS:
     log_log,
@@ -80,6 +87,10 @@ pub fn own_expressions(type_name: &str) -> impl Iterator<Item = &'static str> {
 
 /// The work of a type, by its short name or any spelling the catalog accepts.
 pub(crate) fn work(type_name: &str) -> Option<&'static Work> {
+    let named = |spec: &TaskSpec| spec.name == type_name || spec.aliases.contains(&type_name);
+    if let Some(index) = CONDUCTOR_SPECS.iter().position(named) {
+        return CONDUCTOR_WORKS.get(index);
+    }
     let name = REGISTRY.find(type_name).map_or(type_name, |spec| spec.name);
     let mut all = SPECS.iter().zip(WORKS).chain(PARTS.iter().zip(PART_WORKS));
     all.find(|(spec, _)| spec.name == name).map(|(_, work)| work)
@@ -92,7 +103,8 @@ mod tests {
 
     #[test]
     fn each_type_works_in_the_mode_it_declares() {
-        for (spec, work) in SPECS.iter().zip(WORKS).chain(PARTS.iter().zip(PART_WORKS)) {
+        let own = PARTS.iter().zip(PART_WORKS).chain(CONDUCTOR_SPECS.iter().zip(CONDUCTOR_WORKS));
+        for (spec, work) in SPECS.iter().zip(WORKS).chain(own) {
             let mode = match work {
                 Work::Inline(_) => LeafMode::Inline,
                 Work::Op(_) => LeafMode::Op,
@@ -113,5 +125,14 @@ mod tests {
             }
         }
         assert!(REGISTRY.find("http.Nothing").is_none());
+    }
+
+    #[test]
+    fn what_conductor_compiles_to_is_found_and_not_offered() {
+        for name in ["HTTP", "HTTP_POLL", "SCRIPT", "INLINE", "LAMBDA", "LOOP_CONDITION"] {
+            let name = format!("conductor.{name}");
+            assert!(work(&name).is_some(), "{name}");
+            assert!(REGISTRY.find(&name).is_none(), "{name}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! One binary for all integration tests of the crate: linking is most of the build.
 
 mod suite {
+    pub mod conductor;
     pub mod files;
     pub mod http;
     pub mod http_answers;

@@ -1,6 +1,6 @@
 //! Loops that ask after each round whether there is another, or that keep their rounds to themselves.
 
-use super::{Group, OutputDef, SubflowSpec, Template};
+use super::{DoWhile, Group, OutputDef, SubflowSpec, Template};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -19,6 +19,9 @@ pub struct UntilSpec {
     /// Whether having reached a bound is a failure; a boolean or a template that gives one.
     #[serde(default)]
     pub fail_on_max: Json,
+    /// In Conductor's words: the condition says whether to stop, as the last task of the round has found it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub do_while: Option<DoWhile>,
     #[serde(flatten)]
     pub group: Group,
 }

@@ -6,6 +6,7 @@
 //! business, and it must not change what a stored flow means.
 
 mod condition;
+mod conductor;
 mod lists;
 mod loops;
 mod pause;
@@ -14,6 +15,7 @@ mod spec;
 mod trigger;
 
 pub use condition::*;
+pub use conductor::*;
 pub use loops::*;
 pub use pause::*;
 pub use rules::*;
@@ -29,7 +31,7 @@ use serde_json::Value as Json;
 /// Version written into every stored flow.
 pub const IR_VERSION: u32 = 1;
 
-/// A template: author's text that may contain `{{ }}`.
+/// A template: author's text that may contain `{{ }}`, or `${ }` in [`Dialect::Conductor`].
 pub type Template = String;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,6 +72,10 @@ pub struct Flow {
     pub sla: Vec<Sla>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<FlowCheck>,
+    #[serde(default, skip_serializing_if = "Dialect::is_kestra")]
+    pub dialect: Dialect,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conductor: Option<Box<ConductorFlow>>,
 }
 
 impl Flow {
@@ -107,6 +113,8 @@ pub struct Task {
     /// What another run got for the same request is taken, instead of asking for it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conductor: Option<Box<ConductorTask>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,7 +225,7 @@ pub enum LeafMode {
     Op,
     /// Leaves the process: intent first, then the call, then the outcome.
     Effect,
-    /// Someone outside carries it out: a worker, a person, a caller. Done when they say so.
+    /// Someone outside carries it out: a worker, a person, a caller; done when they say so. Its config is an [`Errand`].
     Errand,
 }
 
@@ -245,6 +253,9 @@ pub struct SubflowSpec {
     /// A restart of the parent makes another sub-run, instead of going on with the one that failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub new_on_restart: bool,
+    /// Of a workflow of Conductor's: `flow_id` is its name without the version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<Box<StartTerms>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -328,9 +339,23 @@ pub struct Retry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RetrySchedule {
-    Constant { interval_ms: i64 },
-    Exponential { interval_ms: i64, max_interval_ms: i64, factor: f64 },
-    Random { min_interval_ms: i64, max_interval_ms: i64 },
+    Constant {
+        interval_ms: i64,
+    },
+    /// Longer by the first wait each time.
+    Linear {
+        interval_ms: i64,
+        max_interval_ms: i64,
+    },
+    Exponential {
+        interval_ms: i64,
+        max_interval_ms: i64,
+        factor: f64,
+    },
+    Random {
+        min_interval_ms: i64,
+        max_interval_ms: i64,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,41 +5,10 @@
 //! rows beside the run, so that taking one costs the run nothing; what was known of that is journaled with the answer.
 
 use crate::ids::Hash16;
-use crate::ir::Retry;
+use crate::ir::{ErrandKind, Retry};
 use crate::run::event::{Failure, Payload};
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
-
-/// Who carries it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrandKind {
-    /// Taken from its queue by a worker.
-    Worker,
-    /// Answered by a person.
-    Person,
-    /// Answered by an event from outside that matches.
-    Hook,
-    /// Done when its time has come, or when somebody says so before.
-    Wait,
-}
-
-impl ErrandKind {
-    pub const ALL: [ErrandKind; 4] = [ErrandKind::Worker, ErrandKind::Person, ErrandKind::Hook, ErrandKind::Wait];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            ErrandKind::Worker => "worker",
-            ErrandKind::Person => "person",
-            ErrandKind::Hook => "hook",
-            ErrandKind::Wait => "wait",
-        }
-    }
-
-    pub fn parse(word: &str) -> Option<ErrandKind> {
-        ErrandKind::ALL.into_iter().find(|kind| kind.word() == word)
-    }
-}
 
 /// What an attempt that took too long means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,6 +20,9 @@ pub fn delay_ms(
     }
     let delay = match retry.schedule {
         RetrySchedule::Constant { interval_ms } => interval_ms,
+        RetrySchedule::Linear { interval_ms, max_interval_ms } => {
+            interval_ms.saturating_mul(i64::from(next.saturating_sub(1))).min(max_interval_ms)
+        }
         RetrySchedule::Exponential { interval_ms, max_interval_ms, factor } => {
             let grown = interval_ms as f64 * factor.powi(next.saturating_sub(2) as i32);
             if grown.is_finite() { (grown as i64).min(max_interval_ms) } else { max_interval_ms }
@@ -52,8 +55,10 @@ mod tests {
     }
 
     #[test]
-    fn constant_exponential_and_random() {
+    fn constant_linear_exponential_and_random() {
         assert_eq!(delays(&retry(RetrySchedule::Constant { interval_ms: 5 })), [Some(5), Some(5), Some(5), None, None]);
+        let linear = RetrySchedule::Linear { interval_ms: 100, max_interval_ms: 250 };
+        assert_eq!(delays(&retry(linear)), [Some(100), Some(200), Some(250), None, None]);
         let exponential = RetrySchedule::Exponential { interval_ms: 100, max_interval_ms: 250, factor: 2.0 };
         assert_eq!(delays(&retry(exponential)), [Some(100), Some(200), Some(250), None, None]);
         let random = retry(RetrySchedule::Random { min_interval_ms: 10, max_interval_ms: 20 });

@@ -22,6 +22,7 @@ mod settle;
 use crate::again::run_again;
 use crate::api::{Control, ControlError, RunChange};
 use crate::away;
+use crate::conductor::sub_workflow_output;
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::hearing::state_word;
@@ -695,7 +696,11 @@ impl Active {
                 Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) }
             }
             Inbox::ChildEnded { run, status, outputs, doubts } => {
-                Input::ChildEnded { run, status, outputs: child_outputs(run, status, &outputs), doubts }
+                let outputs = match self.flow.is_conductor() {
+                    true => sub_workflow_output(run, &outputs),
+                    false => child_outputs(run, status, &outputs),
+                };
+                Input::ChildEnded { run, status, outputs, doubts }
             }
             Inbox::DoubtsBelow { run, count } => Input::DoubtsBelow { run, count },
             Inbox::ErrandLate { step, attempt, late, seen } => {

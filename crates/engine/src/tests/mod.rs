@@ -1,6 +1,7 @@
 //! The engine's logic under a virtual clock: one thread, every boundary reachable.
 
 mod again;
+mod conductor;
 mod crashes;
 mod doors;
 mod flows;

@@ -10,6 +10,7 @@ use crate::scope::Services;
 use crate::secrets::{MasterKey, Secrets};
 use parking_lot::Mutex;
 use semel_core::admission::PresetName;
+use semel_core::ir::Flow;
 use semel_core::limits::Limits;
 use semel_core::run::{By, Status};
 use semel_core::{Door, Millis, RunId, WorkspaceId};
@@ -127,19 +128,33 @@ impl World {
             Ok(compiled) => compiled,
             Err(errors) => panic!("{}", semel_flow::render(&errors, "flow.yaml", source, false)),
         };
+        self.put(&compiled.flow, source);
+    }
+
+    /// The id of the flow of a Conductor definition.
+    pub fn push_workflow(&self, definition: &Json) -> String {
+        let compiled = semel_flow::conductor::compile(definition, &Limits::default())
+            .unwrap_or_else(|violations| panic!("{violations:#?}"));
+        for flow in std::iter::once(&compiled.flow).chain(&compiled.inner) {
+            self.put(flow, &definition.to_string());
+        }
+        compiled.flow.id
+    }
+
+    fn put(&self, flow: &Flow, source: &str) {
         let row = FlowRow {
             workspace: self.workspace.clone(),
-            flow: compiled.flow.flow_ref(),
+            flow: flow.flow_ref(),
             revision: 0,
             source: source.to_owned(),
-            ir: serde_json::to_string(&compiled.flow).unwrap(),
+            ir: serde_json::to_string(flow).unwrap(),
             disabled: false,
             deleted: false,
             created_at: Millis(0),
             created_by: "test".into(),
         };
         self.store.call(Work::PutFlow { row: Box::new(row), schedules: vec![], rule: PushRule::Any }).unwrap();
-        self.flows.forget(&self.workspace, &compiled.flow.flow_ref());
+        self.flows.forget(&self.workspace, &flow.flow_ref());
     }
 
     pub fn occurrence(&self, flow: &str, key: Option<&str>, inputs: Json) -> Occurrence {

@@ -38,7 +38,7 @@ pub(crate) fn run(program: &str, input: &Value, budget: &mut Budget) -> Result<V
     }
 }
 
-fn run_on(program: &str, input: &Value, budget: &mut Budget) -> Result<Value, EvalError> {
+pub(crate) fn run_on(program: &str, input: &Value, budget: &mut Budget) -> Result<Value, EvalError> {
     crate::budget::spend(budget, 10 + program.len() as u64 / 16)?;
     let tokens = tokens(program)?;
     let term = Parser::new(&tokens).parse(Parser::term).map_err(|_| refused("the program is not valid jq"))?;

@@ -1,6 +1,7 @@
 //! One binary for all tests of the crate.
 
 mod bounds;
+mod conductor;
 mod jq;
 mod kestra;
 mod language;

@@ -6,7 +6,7 @@ use super::labels::Owner;
 use super::{Context, Moment};
 use crate::yaml::Node;
 use semel_core::FlowRef;
-use semel_core::ir::{Flow, IR_VERSION, Task};
+use semel_core::ir::{Dialect, Flow, IR_VERSION, Task};
 use serde_json::Value as Json;
 
 const NAMES: Names = Names {
@@ -87,6 +87,8 @@ pub(crate) fn flow<'a>(context: &mut Context<'a>, root: &'a Node) -> Option<Flow
         idempotency: fields.get("idempotency").and_then(|node| context.idempotency(node)),
         sla: context.slas(&fields),
         checks: context.checks(&fields),
+        dialect: Dialect::Kestra,
+        conductor: None,
     };
     Some(flow)
 }

@@ -60,7 +60,15 @@ impl<'a> Context<'a> {
             max_iterations = most.or(max_iterations);
         }
         let (condition, group) = (condition?, group?);
-        Some(TaskKind::LoopUntil(UntilSpec { condition, interval, max_iterations, max_duration, fail_on_max, group }))
+        Some(TaskKind::LoopUntil(UntilSpec {
+            condition,
+            interval,
+            max_iterations,
+            max_duration,
+            fail_on_max,
+            do_while: None,
+            group,
+        }))
     }
 
     pub fn own_loop(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {

@@ -60,6 +60,7 @@ impl<'a> Context<'a> {
             key,
             schedule_date,
             new_on_restart: restart == Some("NEW_EXECUTION"),
+            terms: None,
         })
     }
 

@@ -204,6 +204,7 @@ impl<'a> Context<'a> {
             // Decided when all expressions are known.
             keep_output: true,
             cache: fields.get("taskCache").and_then(|node| self.cache(node)),
+            conductor: None,
             id: id?,
         })
     }

@@ -314,7 +314,7 @@ fn a_file_of_items_is_three_tasks() {
     let each = tasks(
         "  - id: each\n    type: io.kestra.plugin.core.flow.ForEachItem\n    items: \"{{ inputs.file }}\"\n    batch: {rows: 2}\n    namespace: shop\n    flowId: order\n    inputs: {part: \"{{ taskrun.items }}\"}\n    errors:\n      - {id: tell, type: log.Log, message: no}\n  - {id: last, type: log.Log, message: \"{{ outputs.each_items.numberOfBatches }}\"}\n",
     );
-    let flow = accept(&each);
+    let flow = accept(&each).flow;
     let TaskKind::Sequential(group) = &flow.tasks[0].kind else { panic!("{:?}", flow.tasks[0]) };
     assert_eq!((flow.tasks[0].type_name.as_str(), group.errors.len()), ("flow.ForEachItem", 1));
     let ids: Vec<(&str, bool)> = group.tasks.iter().map(|task| (task.id.as_str(), task.keep_output)).collect();
@@ -327,7 +327,7 @@ fn a_file_of_items_is_three_tasks() {
 fn a_cache_is_kept_only_where_it_is_switched_on() {
     let cached = |cache: &str| {
         let text = format!("  - {{id: a, type: http.Request, uri: \"http://a\", taskCache: {cache}}}\n");
-        accept(&tasks(&text)).tasks[0].cache.clone().map(|cache| cache.ttl_ms)
+        accept(&tasks(&text)).flow.tasks[0].cache.clone().map(|cache| cache.ttl_ms)
     };
     assert_eq!(cached("{enabled: true, ttl: PT1H}"), Some(Some(3_600_000)));
     assert_eq!(cached("{enabled: true}"), Some(None));
@@ -337,7 +337,7 @@ fn a_cache_is_kept_only_where_it_is_switched_on() {
 #[test]
 fn a_working_directory_is_given_its_files_by_a_task_of_its_own() {
     let text = "  - id: dir\n    type: flow.WorkingDirectory\n    inputFiles: {a.txt: hello}\n    outputFiles: \"*.txt\"\n    tasks:\n      - {id: say, type: log.Log, message: hi}\n";
-    let flow = accept(&tasks(text));
+    let flow = accept(&tasks(text)).flow;
     let TaskKind::WorkingDirectory { output_files, group } = &flow.tasks[0].kind else { panic!("a directory") };
     let ids: Vec<&str> = group.tasks.iter().map(|task| task.id.as_str()).collect();
     assert_eq!((ids, output_files.as_slice()), (vec!["dir_inputs", "say"], &["*.txt".to_owned()][..]));

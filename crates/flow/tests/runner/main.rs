@@ -2,6 +2,7 @@
 
 mod accepted;
 mod catalog;
+mod conductor;
 mod defaults;
 mod full_flow;
 mod limits;

@@ -2,7 +2,7 @@
 
 use crate::classify::Error;
 use crate::codec::{Columns, Kind, Table, Val, escaped};
-use semel_core::run::ErrandKind;
+use semel_core::ir::ErrandKind;
 use semel_core::{Hash16, WorkspaceId};
 use semel_store::ErrandRow;
 use semel_store::codec::{Checksum, Damaged, json};

@@ -115,6 +115,7 @@ pub fn commit_of(loaded: &LoadedRun, mut state: RunState, events: &[Event]) -> R
         },
         timers_set: vec![],
         timers_cleared: vec![],
+        errands: vec![],
         effects: vec![],
         logs: vec![],
         labels: None,

@@ -4,7 +4,7 @@ use crate::classify::damaged;
 use crate::codec::{Checksum, Columns, json};
 use crate::names::Cx;
 use rusqlite::{Result, Row, params};
-use semel_core::run::ErrandKind;
+use semel_core::ir::ErrandKind;
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::{ErrandQueue, ErrandRow};
 
@@ -72,7 +72,7 @@ pub fn of_run(cx: &Cx, ws: i64, run: RunId, open_only: bool) -> Result<Vec<Erran
 pub fn free(cx: &Cx, ws: i64, from: &ErrandQueue, now: Millis, limit: u32) -> Result<Vec<ErrandRow>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM errands WHERE ws = ?1 AND queue = ?2 AND domain = ?3 AND open = 1 AND taken = 0 \
-         AND kind = 'worker' AND free_at <= ?4 ORDER BY priority DESC, free_at, id LIMIT ?5"
+         AND kind = 'simple' AND free_at <= ?4 ORDER BY priority DESC, free_at, id LIMIT ?5"
     );
     cx.ask(&sql, params![ws, from.queue, from.domain, now.0, limit], read)
 }

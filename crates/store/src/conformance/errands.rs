@@ -3,7 +3,8 @@
 use super::bench::Bench;
 use crate::*;
 use semel_core::admission::Busy;
-use semel_core::run::{EndStatus, ErrandKind, Late, Seen, StepKey};
+use semel_core::ir::ErrandKind;
+use semel_core::run::{EndStatus, Late, Seen, StepKey};
 use semel_core::{Hash16, RunId};
 use serde_json::json;
 
@@ -15,7 +16,7 @@ fn row(b: &Bench, run: RunId, id: u8) -> ErrandRow {
         run,
         queue: "charge".into(),
         domain: String::new(),
-        kind: ErrandKind::Worker,
+        kind: ErrandKind::Simple,
         open: true,
         taken: false,
         priority: 0,
@@ -94,7 +95,7 @@ pub fn errands_are_handed_out_by_queue_domain_priority_and_age(b: &Bench) {
     let later = ErrandRow { free_at: b.now().plus(60_000), ..row(b, run, 5) };
     let elsewhere = ErrandRow { domain: "eu".into(), ..row(b, run, 6) };
     let other = ErrandRow { queue: "refund".into(), ..row(b, run, 7) };
-    let person = ErrandRow { kind: ErrandKind::Person, ..row(b, run, 8) };
+    let person = ErrandRow { kind: ErrandKind::Human, ..row(b, run, 8) };
     set(b, run, [row(b, run, 2), urgent, older, later, elsewhere, other, person]);
     assert_eq!(take(b, asking(b, 9)), [1, 3, 2]);
     let domain = ErrandQueue { queue: "charge".into(), domain: "eu".into() };
@@ -106,7 +107,7 @@ pub fn errands_are_handed_out_by_queue_domain_priority_and_age(b: &Bench) {
     assert_eq!(counts, [named("charge", "", 2, 3), named("charge", "eu", 0, 1), named("refund", "", 1, 0)]);
     b.pass(60_000);
     assert_eq!(take(b, asking(b, 9)), [5]);
-    let people = b.store.errands(&b.ws(), ErrandKind::Person, None, 9).unwrap();
+    let people = b.store.errands(&b.ws(), ErrandKind::Human, None, 9).unwrap();
     assert_eq!(people.iter().map(|row| row.id.0[0]).collect::<Vec<_>>(), [8]);
 }
 

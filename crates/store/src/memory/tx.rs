@@ -7,7 +7,7 @@ use crate::script::RELEASED_FROM;
 use crate::tx::{Look, Result, Tx};
 use crate::work::{ErrandQueue, FileChunk};
 use semel_core::admission::{Claim, Lane};
-use semel_core::run::ErrandKind;
+use semel_core::ir::ErrandKind;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -316,7 +316,7 @@ impl Tx for MemoryTx<'_> {
     fn free_errands(&mut self, workspace: &WorkspaceId, queue: &ErrandQueue, limit: u32) -> Result<Vec<ErrandRow>> {
         let now = self.now;
         let here = |row: &&ErrandRow| {
-            let free = row.open && !row.taken && row.kind == ErrandKind::Worker && row.free_at <= now;
+            let free = row.open && !row.taken && row.kind == ErrandKind::Simple && row.free_at <= now;
             free && row.queue == queue.queue && row.domain == queue.domain
         };
         let mut found: Vec<ErrandRow> = self.tables.errands_in(workspace).filter(here).cloned().collect();

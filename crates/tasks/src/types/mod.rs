@@ -1,6 +1,8 @@
 //! One file per task type, and one for those that run scripts. Each has `SPEC`, what the compiler needs to know, and `WORK`, what a
 //! run does with it.
 
+pub mod conductor_http;
+pub mod conductor_script;
 pub mod debug_echo;
 pub mod debug_return;
 pub mod execution_assert;

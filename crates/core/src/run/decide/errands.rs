@@ -3,7 +3,8 @@
 use super::effects::Loss;
 use super::{Machine, NotPossible, refuse};
 use crate::ids::Hash16;
-use crate::run::errand::{ErrandEnd, ErrandKind, ErrandTerms, Late, Said, Seen, TIMED_OUT, WhenLate};
+use crate::ir::ErrandKind;
+use crate::run::errand::{ErrandEnd, ErrandTerms, Late, Said, Seen, TIMED_OUT, WhenLate};
 use crate::run::event::{By, EndStatus, Event, Failure, Payload, StepOutcome};
 use crate::run::retry::delay_ms;
 use crate::run::state::{Step, Work};

@@ -3,7 +3,7 @@
 use super::flows::*;
 use super::world::*;
 use crate::ids::Hash16;
-use crate::ir::{Retry, RetrySchedule, Task};
+use crate::ir::{ErrandKind, Retry, RetrySchedule, Task};
 use crate::run::*;
 use Answer::*;
 
@@ -14,7 +14,13 @@ pub fn terms(kind: ErrandKind) -> ErrandTerms {
         kind,
         domain: None,
         priority: 0,
-        retry: Some(Retry { schedule, max_attempts: Some(3), max_duration_ms: None, warning_on_retry: false }),
+        retry: Some(Retry {
+            schedule,
+            max_attempts: Some(3),
+            max_duration_ms: None,
+            warning_on_retry: false,
+            new_execution: false,
+        }),
         jitter_ms: None,
         delay_ms: None,
         response_ms: Some(60_000),
@@ -107,7 +113,7 @@ scenarios! {
 
     fn an_attempt_that_takes_too_long_means_what_its_author_said() {
         let late = |when_late, late| {
-            let terms = ErrandTerms { when_late, ..terms(ErrandKind::Worker) };
+            let terms = ErrandTerms { when_late, ..terms(ErrandKind::Simple) };
             let mut world = World::of(vec![errand("e")]).evals("e", &[with(terms)]).start();
             world.answer_all();
             world.must(said("e", 1, Said::Late(late)));
@@ -137,14 +143,14 @@ scenarios! {
     }
 
     fn the_first_attempt_may_be_set_out_for_later() {
-        let terms = ErrandTerms { delay_ms: Some(7_000), ..terms(ErrandKind::Worker) };
+        let terms = ErrandTerms { delay_ms: Some(7_000), ..terms(ErrandKind::Simple) };
         let mut world = World::of(vec![errand("e")]).evals("e", &[with(terms)]).start();
         world.answer_all();
         assert_eq!(out(&world), [(1, 7_000)]);
     }
 
     fn jitter_is_drawn_from_the_step_and_bounded() {
-        let terms = ErrandTerms { jitter_ms: Some(100), ..terms(ErrandKind::Worker) };
+        let terms = ErrandTerms { jitter_ms: Some(100), ..terms(ErrandKind::Simple) };
         let mut world = World::of(vec![errand("e")]).evals("e", &[with(terms)]).start();
         world.answer_all();
         for attempt in 1..=2 {

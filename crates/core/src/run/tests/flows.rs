@@ -18,6 +18,7 @@ fn task(id: &str, kind: TaskKind) -> Task {
         effect: EffectSpec::default(),
         keep_output: true,
         cache: None,
+        conductor: None,
     }
 }
 
@@ -80,6 +81,7 @@ pub fn until(id: &str, rounds: u32, tasks: Vec<Task>) -> Task {
         max_iterations: None,
         max_duration: None,
         fail_on_max: Json::Bool(false),
+        do_while: None,
         group: group(tasks),
     };
     task(id, TaskKind::LoopUntil(spec))
@@ -135,6 +137,7 @@ fn sub_spec() -> SubflowSpec {
         key: None,
         schedule_date: None,
         new_on_restart: false,
+        terms: None,
     }
 }
 
@@ -251,5 +254,7 @@ pub fn flow(tasks: Vec<Task>) -> Flow {
         idempotency: None,
         sla: vec![],
         checks: vec![],
+        dialect: Dialect::Kestra,
+        conductor: None,
     }
 }

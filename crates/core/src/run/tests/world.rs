@@ -4,7 +4,7 @@
 use super::audit::{self, Ledger};
 use super::coverage;
 use crate::ids::{FlowRef, RunId};
-use crate::ir::{EffectClass, ExitState, Flow, LeafMode, OnTime, TaskKind};
+use crate::ir::{EffectClass, ErrandKind, ExitState, Flow, LeafMode, OnTime, TaskKind};
 use crate::limits::Limits;
 use crate::run::*;
 use crate::time::Millis;
@@ -358,7 +358,7 @@ impl World {
             }
             (_, TaskKind::Leaf { mode: LeafMode::Op, .. }) => Evaluated::Op,
             (_, TaskKind::Leaf { mode: LeafMode::Errand, .. }) => Evaluated::Errand {
-                terms: Box::new(super::errands::terms(ErrandKind::Worker)),
+                terms: Box::new(super::errands::terms(ErrandKind::Simple)),
                 request: payload("errand"),
             },
             (_, TaskKind::Leaf { mode: LeafMode::Effect, .. }) => Evaluated::Effect {

@@ -41,7 +41,7 @@ fn namespace(call: &Call) -> Result<String, Problem> {
     let good = !name.is_empty()
         && name.len() <= 150
         && !name.chars().any(char::is_control)
-        && name != semel_store::CACHE_NAMESPACE;
+        && !semel_store::is_own_namespace(name);
     if good { Ok(name.to_owned()) } else { Err(Problem::new(Code::IllegalArgument, "this cannot be a namespace")) }
 }
 
@@ -211,7 +211,7 @@ impl Test {
 fn everywhere(store: &dyn Store, workspace: &WorkspaceId) -> Result<Vec<KvRow>, StoreError> {
     let mut found = Vec::new();
     let namespaces = store.kv_namespaces(workspace)?;
-    for namespace in namespaces.into_iter().filter(|name| name != semel_store::CACHE_NAMESPACE) {
+    for namespace in namespaces.into_iter().filter(|name| !semel_store::is_own_namespace(name)) {
         found.extend(of_namespace(store, workspace, &namespace)?);
     }
     Ok(found)

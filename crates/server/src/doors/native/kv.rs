@@ -32,7 +32,7 @@ fn unknown() -> Problem {
 /// Of a path; what the server itself keeps is no namespace.
 fn namespace(call: &Call) -> Result<String, Problem> {
     let name = call.param("namespace")?;
-    if name == semel_store::CACHE_NAMESPACE { Err(unknown()) } else { Ok(name.to_owned()) }
+    if semel_store::is_own_namespace(name) { Err(unknown()) } else { Ok(name.to_owned()) }
 }
 
 pub async fn list(call: Call) -> Answer {

@@ -1,0 +1,220 @@
+//! What only Conductor's definitions say.
+//!
+//! A Conductor task becomes the task of this IR that does the same; these records keep what has no other place. One
+//! definition may need several tasks here: a delay before it, a script that is computed before a choice. Such a
+//! *companion* has an id with `~` in it and no [`ConductorTask`], and no door shows it.
+//!
+//! | Conductor | here |
+//! |---|---|
+//! | SIMPLE, DYNAMIC, WAIT, HUMAN, WAIT_FOR_WEBHOOK | [`super::LeafMode::Errand`], its config an [`Errand`] |
+//! | FORK_JOIN and JOIN | Parallel and an inline leaf; a Dag where the JOIN does not wait for all |
+//! | FORK_JOIN_DYNAMIC | ForEach over tasks that were computed before |
+//! | DO_WHILE | LoopUntil with [`DoWhile`]; its condition is the last task of a round |
+//! | SUB_WORKFLOW, START_WORKFLOW | Subflow with [`StartTerms`] |
+//! | TERMINATE | an inline leaf, whose output is that of the run, and Exit |
+//! | `failureWorkflow` | a Subflow in [`super::Flow::after`] |
+//! | `timeoutSeconds` | an SLA |
+//! | `rateLimitConfig` | a lane |
+
+use super::{KeyScope, Template};
+use crate::admission::PresetName;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+/// In whose words a flow is written: whose expressions, whose names, whose rules about failures.
+///
+/// In [`Dialect::Conductor`] every [`Template`] is `${…}`, and a step that fails without being tolerated ends the run at
+/// once: what runs beside it is cancelled, unless the step is [`ConductorTask::permissive`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    #[default]
+    Kestra,
+    Conductor,
+}
+
+impl Dialect {
+    pub fn is_kestra(&self) -> bool {
+        *self == Dialect::Kestra
+    }
+}
+
+/// The reference name of a task that a dynamic fork makes: it is that of the round's item.
+pub const FORKED_REFERENCE: &str = "${~item.reference}";
+
+/// The namespace of all Conductor workflows.
+pub const CONDUCTOR_NAMESPACE: &str = "conductor";
+
+/// What a definition says about the workflow as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConductorFlow {
+    pub name: String,
+    pub version: u32,
+    /// Inputs that a run gets where its caller gives none.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub input_template: Json,
+    /// Whether a run that has completed may be restarted.
+    pub restartable: bool,
+    /// Fields whose values are not to be shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked_fields: Vec<String>,
+}
+
+impl ConductorFlow {
+    /// The id of a flow: Conductor's names hold no `@`.
+    pub fn flow_id(name: &str, version: u32) -> String {
+        format!("{name}@{version}")
+    }
+
+    /// Who shares an idempotency key: all versions of a workflow.
+    pub fn key_scope(name: &str) -> KeyScope {
+        KeyScope::Group(format!("{CONDUCTOR_NAMESPACE}:{name}"))
+    }
+}
+
+/// What a definition says about one task, besides what its kind says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConductorTask {
+    /// `taskReferenceName` as it was written; the id of the task is [`step_name`] of it.
+    pub reference: String,
+    /// `name`, which is also that of the task's registered definition.
+    pub name: String,
+    /// `inputParameters`, a map of templates.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub input: Json,
+    /// Its failure lets what runs beside it end by itself before the run fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub permissive: bool,
+}
+
+/// What an errand's config holds: a step that is done when somebody outside says so.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Errand {
+    pub kind: ErrandKind,
+    /// Who asks for it finds it by this name; a template.
+    pub queue: Template,
+    /// What they are given: a map of templates.
+    pub input: Json,
+    /// Of a wait: how long (`2 days 5 minutes`), or until when (`2026-05-01 08:00 UTC`). Neither: until somebody says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Template>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Template>,
+    /// Of a webhook: what the payload must hold, path by path.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub matches: Json,
+    /// The task definition that came with the workflow; without it the registered one counts, as it is at the start.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub task_definition: Json,
+    /// Counts instead of that of the task definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_count: Option<u32>,
+    /// What the step has to show before anybody has said anything; a map of templates.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub output: Json,
+}
+
+/// Who carries an errand out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrandKind {
+    /// A worker polls for it, and has a lease on it while it works.
+    Simple,
+    /// Done when its time has come, or somebody says so before.
+    Wait,
+    /// A person does it.
+    Human,
+    /// Done by the first webhook whose payload matches.
+    Webhook,
+    /// The work was begun by the step before it; whoever does it says when it is done (`asyncComplete`).
+    Callback,
+}
+
+impl ErrandKind {
+    pub const ALL: [ErrandKind; 5] =
+        [ErrandKind::Simple, ErrandKind::Wait, ErrandKind::Human, ErrandKind::Webhook, ErrandKind::Callback];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            ErrandKind::Simple => "simple",
+            ErrandKind::Wait => "wait",
+            ErrandKind::Human => "human",
+            ErrandKind::Webhook => "webhook",
+            ErrandKind::Callback => "callback",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<ErrandKind> {
+        ErrandKind::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// A loop that goes round while its condition holds, or once per item.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DoWhile {
+    /// A list, or a template that gives one: no more rounds than items, and none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Json>,
+    /// Only the outputs of this many last rounds are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_last: Option<u32>,
+}
+
+/// How a workflow is started by another one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StartTerms {
+    /// Without one, or where it gives 0 or null, the newest version counts. A number, or a template that gives one.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub version: Json,
+    /// What a twin gets, where there is a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<PresetName>,
+    /// A strategy and no key: the key of the run that starts it counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inherits_key: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<Template>,
+    /// 0 to 99, or a template that gives it.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub priority: Json,
+    /// `taskToDomain`: task names to the domains their errands are for.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub domains: Json,
+}
+
+/// The id of the task with this reference name: what means something in the path of a step is spelled out.
+pub fn step_name(reference: &str) -> String {
+    let mut name = String::with_capacity(reference.len());
+    for c in reference.chars() {
+        match c {
+            '%' | '/' | '[' | ']' | '~' => name.push_str(&format!("%{:02X}", u32::from(c))),
+            c => name.push(c),
+        }
+    }
+    name
+}
+
+/// The id of a task that belongs to another one.
+pub fn companion(step: &str, word: &str) -> String {
+    format!("{step}~{word}")
+}
+
+/// Whether a task is there for another one's sake, and shown to nobody.
+pub fn is_companion(step: &str) -> bool {
+    step.contains('~')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reference_names_never_break_the_path_of_a_step() {
+        for (reference, step) in [("get_it", "get_it"), ("a b.c", "a b.c"), ("x/y[1]~%", "x%2Fy%5B1%5D%7E%25")] {
+            assert_eq!(step_name(reference), step);
+            assert!(!is_companion(&step_name(reference)));
+        }
+        assert!(is_companion(&companion("a", "script")));
+    }
+}

@@ -1,0 +1,185 @@
+//! What a run knows about its tasks. In a loop the latest round wins, so this is bounded by the definition; the outputs
+//! of rounds gather at their loop, as Conductor has it, unless its author keeps only the last ones.
+
+use crate::flows::LoadedFlow;
+use indexmap::IndexMap;
+use semel_core::Millis;
+use semel_core::ir::{DoWhile, FORKED_REFERENCE, Task, TaskKind, UntilSpec};
+use semel_core::run::{Event, Failure, StepKey, StepOutcome};
+use semel_expr::Value;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// By reference name; companions by their id.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    tasks: IndexMap<String, Note>,
+    /// The task whose output is that of the run, where its definition names none: the one that started last.
+    last: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Note {
+    pub step: StepKey,
+    pub status: &'static str,
+    pub started: Millis,
+    pub ended: Option<Millis>,
+    pub retry_count: u32,
+    /// The round of the innermost DO_WHILE, from 1; 0 outside.
+    pub iteration: u32,
+    pub reason: Option<String>,
+    pub output: Value,
+}
+
+type Loops = BTreeMap<StepKey, Arc<Vec<Value>>>;
+
+fn empty() -> Value {
+    Value::map(IndexMap::new())
+}
+
+fn do_while<'a>(step: &StepKey, flow: &'a LoadedFlow) -> Option<&'a DoWhile> {
+    match flow.index.task(step.task_id()).map(|task| &task.kind) {
+        Some(TaskKind::LoopUntil(UntilSpec { do_while, .. })) => do_while.as_ref(),
+        _ => None,
+    }
+}
+
+/// The name expressions use for a step.
+fn name_of(step: &StepKey, task: &Task, loops: &Loops) -> String {
+    match &task.conductor {
+        None => task.id.clone(),
+        Some(own) if own.reference == FORKED_REFERENCE => {
+            let item = |(key, n): &(StepKey, u32)| loops.get(key)?.get(*n as usize)?.get("reference");
+            let name = step.iterations().last().and_then(item);
+            name.map_or_else(|| task.id.clone(), |name| name.to_text())
+        }
+        Some(own) => own.reference.clone(),
+    }
+}
+
+impl Notes {
+    pub fn get(&self, name: &str) -> Option<&Note> {
+        self.tasks.get(name)
+    }
+
+    pub fn last_output(&self) -> Value {
+        self.last.as_ref().and_then(|name| self.tasks.get(name)).map_or_else(empty, |note| note.output.clone())
+    }
+
+    /// No other dynamic fork has computed its tasks before.
+    pub fn is_first_fork(&self, task: &Task, flow: &LoadedFlow) -> bool {
+        let forks = |note: &Note| {
+            let other = flow.index.task(note.step.task_id());
+            other.is_some_and(|other| other.type_name == task.type_name && other.id != task.id)
+        };
+        !self.tasks.values().any(forks)
+    }
+
+    pub fn fold(&mut self, event: &Event, loops: &Loops, flow: &LoadedFlow) {
+        match event {
+            Event::StepStarted { step, .. } if step.iteration_number().is_some() => {
+                self.round_started(step, loops, flow);
+            }
+            Event::StepStarted { step, at, .. } => self.started(step, *at, loops, flow),
+            Event::AttemptFailed { step, attempt, failure, .. } => {
+                if let Some(note) = self.of(step, loops, flow) {
+                    note.retry_count = *attempt;
+                    note.reason = Some(failure.message().to_owned());
+                }
+            }
+            Event::StepEnded { step, outcome, at, tolerated, failure, .. } => {
+                if step.iteration_number().is_some() {
+                    return self.round_ended(step, loops, flow);
+                }
+                if let Some(note) = self.of(step, loops, flow) {
+                    note.status = status(*outcome, *tolerated, failure.as_ref());
+                    note.ended = Some(*at);
+                    note.reason = failure.as_ref().map(|failure| failure.message().to_owned());
+                }
+            }
+            Event::Replayed { from, .. } => {
+                let kept: Vec<&str> =
+                    flow.index.flow.tasks.iter().take(*from as usize).map(|task| task.id.as_str()).collect();
+                self.tasks.retain(|_, note| kept.iter().any(|top| note.step.is_under(&StepKey((*top).to_owned()))));
+                self.last = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn of(&mut self, step: &StepKey, loops: &Loops, flow: &LoadedFlow) -> Option<&mut Note> {
+        let task = flow.index.task(step.task_id())?;
+        self.tasks.get_mut(&name_of(step, task, loops)).filter(|note| note.step == *step)
+    }
+
+    fn started(&mut self, step: &StepKey, at: Millis, loops: &Loops, flow: &LoadedFlow) {
+        let Some(task) = flow.index.task(step.task_id()) else { return };
+        let round = step.iterations().into_iter().rev().find(|(key, _)| do_while(key, flow).is_some());
+        let name = name_of(step, task, loops);
+        let note = Note {
+            step: step.clone(),
+            status: "IN_PROGRESS",
+            started: at,
+            ended: None,
+            retry_count: 0,
+            iteration: round.map_or(0, |(_, n)| n + 1),
+            reason: None,
+            output: empty(),
+        };
+        if task.conductor.is_some() {
+            self.last = Some(name.clone());
+        }
+        self.tasks.insert(name, note);
+    }
+
+    pub fn set_output(&mut self, step: &StepKey, output: &Json, loops: &Loops, flow: &LoadedFlow) {
+        let Some(note) = self.of(step, loops, flow) else { return };
+        note.output = match Value::from_stored(output) {
+            Value::Null => empty(),
+            given => given,
+        };
+    }
+
+    fn put(&mut self, step: &StepKey, name: String, value: Value, loops: &Loops, flow: &LoadedFlow) {
+        if let Some(Note { output: Value::Map(known), .. }) = self.of(step, loops, flow) {
+            Arc::make_mut(known).insert(name, value);
+        }
+    }
+
+    fn round_started(&mut self, round: &StepKey, loops: &Loops, flow: &LoadedFlow) {
+        let (Some(n), Some(around)) = (round.iteration_number(), round.parent()) else { return };
+        let Some(spec) = do_while(&around, flow) else { return };
+        self.put(&around, "iteration".to_owned(), Value::Int(i128::from(n) + 1), loops, flow);
+        if spec.items.is_some() {
+            let item = loops.get(&around).and_then(|items| items.get(n as usize)).cloned().unwrap_or(Value::Null);
+            self.put(&around, "loopIndex".to_owned(), Value::Int(i128::from(n)), loops, flow);
+            self.put(&around, "loopItem".to_owned(), item, loops, flow);
+        }
+    }
+
+    fn round_ended(&mut self, round: &StepKey, loops: &Loops, flow: &LoadedFlow) {
+        let (Some(n), Some(around)) = (round.iteration_number(), round.parent()) else { return };
+        let Some(spec) = do_while(&around, flow) else { return };
+        let shown = |note: &Note| flow.index.task(note.step.task_id()).is_some_and(|task| task.conductor.is_some());
+        let inside = self.tasks.iter().filter(|(_, note)| note.step.is_under(round) && shown(note));
+        let outputs = inside.map(|(name, note)| (name.clone(), note.output.clone())).collect();
+        self.put(&around, (n + 1).to_string(), Value::map(outputs), loops, flow);
+        let dropped = spec.keep_last.and_then(|keep| (n + 1).checked_sub(keep)).filter(|old| *old > 0);
+        if let (Some(old), Some(Note { output: Value::Map(known), .. })) = (dropped, self.of(&around, loops, flow)) {
+            Arc::make_mut(known).shift_remove(&old.to_string());
+        }
+    }
+}
+
+/// Conductor's word for how a task has ended.
+fn status(outcome: StepOutcome, tolerated: bool, failure: Option<&Failure>) -> &'static str {
+    match outcome {
+        StepOutcome::Success | StepOutcome::Warning => "COMPLETED",
+        StepOutcome::Skipped => "SKIPPED",
+        StepOutcome::Failed if tolerated => "COMPLETED_WITH_ERRORS",
+        StepOutcome::Failed if failure.is_some_and(|failure| failure.code == "timeout") => "TIMED_OUT",
+        StepOutcome::Failed => "FAILED",
+        StepOutcome::Cancelled => "CANCELED",
+    }
+}

@@ -1,0 +1,226 @@
+//! A definition as Conductor's model has it.
+
+use super::Violation;
+use super::reader::{Object, Reader};
+use indexmap::IndexMap;
+use serde_json::{Map, Value as Json};
+
+#[derive(Debug, Default)]
+pub struct Workflow {
+    pub name: String,
+    pub version: u32,
+    pub description: Option<String>,
+    pub tasks: Vec<Task>,
+    pub output_parameters: Map<String, Json>,
+    pub input_template: Map<String, Json>,
+    pub variables: Map<String, Json>,
+    pub failure_workflow: Option<String>,
+    pub failure_workflow_version: Option<u32>,
+    pub timeout_seconds: u64,
+    pub times_out: bool,
+    pub schema_version: u64,
+    pub restartable: bool,
+    pub rate_limit: Option<(Option<String>, u64)>,
+    pub masked_fields: Vec<String>,
+    /// Fields that are there, are not empty, and are not built: their names.
+    pub not_built: Vec<&'static str>,
+}
+
+#[derive(Debug, Default)]
+pub struct Task {
+    pub path: String,
+    pub name: String,
+    pub reference: String,
+    pub kind: String,
+    pub input: Map<String, Json>,
+    pub optional: bool,
+    pub permissive: bool,
+    pub async_complete: bool,
+    pub start_delay: u64,
+    pub retry_count: Option<u32>,
+    pub decision_cases: Option<IndexMap<String, Vec<Task>>>,
+    pub default_case: Vec<Task>,
+    pub evaluator_type: Option<String>,
+    pub expression: Option<String>,
+    pub case_value_param: Option<String>,
+    pub case_expression: Option<String>,
+    pub script_expression: Option<String>,
+    pub fork_tasks: Option<Vec<Vec<Task>>>,
+    pub join_on: Vec<String>,
+    pub default_exclusive_join: Vec<String>,
+    pub dynamic_task_name_param: Option<String>,
+    pub dynamic_fork_tasks_param: Option<String>,
+    pub dynamic_fork_tasks_input_param: Option<String>,
+    pub dynamic_fork_join_tasks_param: Option<String>,
+    pub loop_condition: Option<String>,
+    pub loop_over: Vec<Task>,
+    pub items: Option<String>,
+    pub sub_workflow: Option<SubWorkflow>,
+    /// As it stands; null where there is none.
+    pub task_definition: Json,
+    pub not_built: Vec<&'static str>,
+}
+
+#[derive(Debug, Default)]
+pub struct SubWorkflow {
+    pub path: String,
+    pub name: Option<String>,
+    pub version: Json,
+    pub definition: Json,
+    pub domains: Json,
+    pub priority: Json,
+    pub idempotency_key: Option<String>,
+    pub idempotency_strategy: Option<String>,
+}
+
+impl Task {
+    /// The lists of tasks inside this one.
+    pub fn lists(&self) -> Vec<&Vec<Task>> {
+        let cases = self.decision_cases.iter().flat_map(IndexMap::values);
+        let forks = self.fork_tasks.iter().flatten();
+        cases.chain([&self.default_case]).chain(forks).chain([&self.loop_over]).collect()
+    }
+
+    /// This task and all inside it.
+    pub fn each<'a>(&'a self, see: &mut dyn FnMut(&'a Task)) {
+        see(self);
+        for task in self.lists().into_iter().flatten() {
+            task.each(see);
+        }
+    }
+}
+
+pub fn read(json: &Json) -> (Option<Workflow>, Vec<Violation>) {
+    let mut reader = Reader::default();
+    let workflow = reader.object(json, "").map(|object| reader.workflow(&object));
+    (workflow, reader.violations)
+}
+
+/// Fields with content that this build does not carry out.
+fn not_built(object: &Object<'_>, names: &[&'static str]) -> Vec<&'static str> {
+    let is_set = |json: &Json| match json {
+        Json::Object(fields) => !fields.is_empty(),
+        Json::Array(items) => !items.is_empty(),
+        Json::String(text) => !text.is_empty(),
+        Json::Bool(flag) => *flag,
+        Json::Null => false,
+        Json::Number(_) => true,
+    };
+    names.iter().copied().filter(|name| object.get(name).is_some_and(is_set)).collect()
+}
+
+impl Reader {
+    fn workflow(&mut self, object: &Object<'_>) -> Workflow {
+        let policy = self.text(object, "timeoutPolicy");
+        if let Some(word) = policy.as_deref().filter(|word| !matches!(*word, "TIME_OUT_WF" | "ALERT_ONLY")) {
+            let message = format!("`{word}` is not a timeoutPolicy: TIME_OUT_WF or ALERT_ONLY");
+            self.violations.push(Violation::new(object.at("timeoutPolicy"), message));
+        }
+        let rate_limit = object.get("rateLimitConfig").and_then(|json| {
+            let inner = self.object(json, &object.at("rateLimitConfig"))?;
+            Some((self.text(&inner, "rateLimitKey"), self.number(&inner, "concurrentExecLimit").unwrap_or(0)))
+        });
+        Workflow {
+            name: self.text(object, "name").unwrap_or_default(),
+            version: self.small(object, "version").unwrap_or(1),
+            description: self.text(object, "description"),
+            tasks: self.tasks(object.get("tasks"), &object.at("tasks")),
+            output_parameters: self.map(object, "outputParameters"),
+            input_template: self.map(object, "inputTemplate"),
+            variables: self.map(object, "variables"),
+            failure_workflow: self.text(object, "failureWorkflow").filter(|name| !name.is_empty()),
+            failure_workflow_version: self.small(object, "failureWorkflowVersion"),
+            timeout_seconds: self.number(object, "timeoutSeconds").unwrap_or(0),
+            times_out: policy.as_deref() == Some("TIME_OUT_WF"),
+            schema_version: self.number(object, "schemaVersion").unwrap_or(2),
+            restartable: self.flag(object, "restartable").unwrap_or(true),
+            rate_limit,
+            masked_fields: self.texts(object, "maskedFields"),
+            not_built: not_built(object, &["inputSchema", "outputSchema", "cacheConfig"]),
+        }
+    }
+
+    fn small(&mut self, object: &Object<'_>, name: &str) -> Option<u32> {
+        let number = self.number(object, name)?;
+        match u32::try_from(number) {
+            Ok(number) if number <= i32::MAX as u32 => Some(number),
+            _ => {
+                self.violations.push(Violation::new(object.at(name), format!("{number} is too large")));
+                None
+            }
+        }
+    }
+
+    fn tasks(&mut self, json: Option<&Json>, path: &str) -> Vec<Task> {
+        let items = self.items(json, path);
+        let object = |(path, json): (String, &Json)| self.object(json, &path).map(|object| self.task(&object));
+        items.into_iter().filter_map(object).collect()
+    }
+
+    fn task(&mut self, object: &Object<'_>) -> Task {
+        let forks = object.get("forkTasks").map(|json| {
+            let branches = self.items(Some(json), &object.at("forkTasks"));
+            branches.into_iter().map(|(path, branch)| self.tasks(Some(branch), &path)).collect()
+        });
+        let cases = object.get("decisionCases").and_then(|json| {
+            let path = object.at("decisionCases");
+            self.object(json, &path)?;
+            let cases = json.as_object().into_iter().flatten();
+            Some(
+                cases
+                    .map(|(case, list)| (case.clone(), self.tasks(Some(list), &format!("{path}['{case}']"))))
+                    .collect(),
+            )
+        });
+        let names = ["inputExpression", "onStateChange", "cacheConfig", "joinStatus"];
+        Task {
+            name: self.text(object, "name").unwrap_or_default(),
+            reference: self.text(object, "taskReferenceName").unwrap_or_default(),
+            kind: self.text(object, "type").unwrap_or_else(|| "SIMPLE".to_owned()),
+            input: self.map(object, "inputParameters"),
+            optional: self.flag(object, "optional").unwrap_or(false),
+            permissive: self.flag(object, "permissive").unwrap_or(false),
+            async_complete: self.flag(object, "asyncComplete").unwrap_or(false),
+            start_delay: self.number(object, "startDelay").unwrap_or(0),
+            retry_count: self.small(object, "retryCount"),
+            decision_cases: cases,
+            default_case: self.tasks(object.get("defaultCase"), &object.at("defaultCase")),
+            evaluator_type: self.text(object, "evaluatorType"),
+            expression: self.text(object, "expression"),
+            case_value_param: self.text(object, "caseValueParam"),
+            case_expression: self.text(object, "caseExpression"),
+            script_expression: self.text(object, "scriptExpression"),
+            fork_tasks: forks,
+            join_on: self.texts(object, "joinOn"),
+            default_exclusive_join: self.texts(object, "defaultExclusiveJoinTask"),
+            dynamic_task_name_param: self.text(object, "dynamicTaskNameParam"),
+            dynamic_fork_tasks_param: self.text(object, "dynamicForkTasksParam"),
+            dynamic_fork_tasks_input_param: self.text(object, "dynamicForkTasksInputParamName"),
+            dynamic_fork_join_tasks_param: self.text(object, "dynamicForkJoinTasksParam"),
+            loop_condition: self.text(object, "loopCondition"),
+            loop_over: self.tasks(object.get("loopOver"), &object.at("loopOver")),
+            items: self.text(object, "items"),
+            sub_workflow: object
+                .get("subWorkflowParam")
+                .and_then(|json| self.sub_workflow(json, &object.at("subWorkflowParam"))),
+            task_definition: object.get("taskDefinition").cloned().unwrap_or(Json::Null),
+            not_built: not_built(object, &names),
+            path: object.path.clone(),
+        }
+    }
+
+    fn sub_workflow(&mut self, json: &Json, path: &str) -> Option<SubWorkflow> {
+        let object = self.object(json, path)?;
+        let field = |name: &str| object.get(name).cloned().unwrap_or(Json::Null);
+        Some(SubWorkflow {
+            path: path.to_owned(),
+            name: self.text(&object, "name"),
+            version: field("version"),
+            definition: field("workflowDefinition"),
+            domains: field("taskToDomain"),
+            priority: field("priority"),
+            idempotency_key: self.text(&object, "idempotencyKey").filter(|key| !key.is_empty()),
+            idempotency_strategy: self.text(&object, "idempotencyStrategy").filter(|word| !word.is_empty()),
+        })
+    }
+}
