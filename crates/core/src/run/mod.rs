@@ -50,6 +50,7 @@ mod errand;
 mod event;
 mod evolve;
 mod index;
+mod input;
 mod kestra_state;
 mod retry;
 mod state;

@@ -14,7 +14,7 @@ labels: {team: a}
 retry: {type: constant, interval: PT5S, maxAttempts: 3, behavior: CREATE_NEW_EXECUTION}
 tasks:
   - {id: pay, type: http.Request, method: POST, uri: "http://x/pay", effect: keyed}
-  - {id: tell, type: http.Request, method: POST, uri: "http://x/tell", effect: keyed}
+  - {id: tell, type: http.Request, method: POST, uri: "http://x/tell", effect: repeatable}
 outputs:
   - {id: paid, type: INT, value: "{{ outputs.pay.code }}"}
 "#;

@@ -4,6 +4,7 @@ mod again;
 mod conductor;
 mod crashes;
 mod doors;
+mod errands;
 mod flows;
 mod handle;
 mod kinds;

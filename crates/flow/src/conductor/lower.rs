@@ -190,6 +190,7 @@ pub fn step(id: String, kind_word: &str, kind: TaskKind) -> Step {
         allow_failure: false,
         allow_warning: false,
         effect: EffectSpec::default(),
+        cache: None,
         keep_output: true,
         conductor: None,
     }
@@ -252,5 +253,5 @@ pub fn retry(task: &Task) -> Option<Retry> {
         _ => RetrySchedule::Constant { interval_ms },
     };
     let max_attempts = Some(u32::try_from(retries).unwrap_or(u32::MAX).saturating_add(1));
-    Some(Retry { schedule, max_attempts, max_duration_ms: None, warning_on_retry: false })
+    Some(Retry { schedule, max_attempts, max_duration_ms: None, warning_on_retry: false, new_execution: false })
 }

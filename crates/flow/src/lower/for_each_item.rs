@@ -103,6 +103,7 @@ pub(super) fn part(id: String, type_name: &str, kind: TaskKind) -> Task {
         allow_failure: false,
         allow_warning: false,
         effect: EffectSpec::default(),
+        conductor: None,
         keep_output: true,
         cache: None,
     }

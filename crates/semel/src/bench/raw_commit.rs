@@ -237,6 +237,7 @@ impl Model {
             },
             timers_set: vec![],
             timers_cleared: vec![],
+            errands: vec![],
             effects: vec![],
             logs,
             labels: None,

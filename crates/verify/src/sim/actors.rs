@@ -146,6 +146,7 @@ impl World {
             correlation_id: None,
             run: None,
             start_at: None,
+            breakpoints: vec![],
         };
         let (flow, key) = (sending.flow, sending.key.clone());
         self.note(|| {

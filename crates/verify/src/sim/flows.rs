@@ -2,7 +2,7 @@
 //! must do without asking the code under test, and printed as text for the compiler.
 
 use serde_json::{Value as Json, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -56,15 +56,65 @@ pub enum Kind {
     Fail(Ask),
     Http(Call),
     Sleep(i64),
-    KvSet { key: String, overwrite: bool },
-    KvGet { key: String, strict: bool },
-    KvDelete { key: String, strict: bool },
+    KvSet {
+        key: String,
+        overwrite: bool,
+    },
+    KvGet {
+        key: String,
+        strict: bool,
+    },
+    KvDelete {
+        key: String,
+        strict: bool,
+    },
     Sequential(Vec<Task>),
-    Parallel { concurrent: u32, tasks: Vec<Task> },
-    If { ask: Ask, then: Vec<Task>, otherwise: Vec<Task> },
-    Switch { cases: Vec<(&'static str, Vec<Task>)>, defaults: Option<Vec<Task>> },
-    ForEach { items: Vec<String>, concurrent: u32, tasks: Vec<Task> },
+    Parallel {
+        concurrent: u32,
+        tasks: Vec<Task>,
+    },
+    If {
+        ask: Ask,
+        then: Vec<Task>,
+        otherwise: Vec<Task>,
+    },
+    Switch {
+        cases: Vec<(&'static str, Vec<Task>)>,
+        defaults: Option<Vec<Task>>,
+    },
+    ForEach {
+        items: Vec<String>,
+        concurrent: u32,
+        tasks: Vec<Task>,
+    },
     Subflow(Sub),
+    AllowFailure(Vec<Task>),
+    WorkingDirectory(Vec<Task>),
+    /// Each task with the ids of those that it depends on.
+    Dag {
+        concurrent: u32,
+        tasks: Vec<Task>,
+        depends: BTreeMap<String, Vec<String>>,
+    },
+    /// As often as this, with so much time in between.
+    LoopUntil {
+        rounds: u32,
+        interval_ms: i64,
+        tasks: Vec<Task>,
+    },
+    Loop {
+        items: Vec<String>,
+        concurrent: u32,
+        transmit: bool,
+        tasks: Vec<Task>,
+    },
+    /// Ends the run so.
+    Exit(&'static str),
+    /// Without a time it waits for somebody; else `behavior` says what the end of the time means.
+    Pause {
+        ms: Option<i64>,
+        behavior: &'static str,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -206,13 +256,27 @@ impl Kind {
             Kind::Switch { .. } => "switch",
             Kind::ForEach { .. } => "for_each",
             Kind::Subflow(_) => "subflow",
+            Kind::AllowFailure(_) => "allow_failure",
+            Kind::WorkingDirectory(_) => "working_directory",
+            Kind::Dag { .. } => "dag",
+            Kind::LoopUntil { .. } => "loop_until",
+            Kind::Loop { .. } => "loop",
+            Kind::Exit(_) => "exit",
+            Kind::Pause { .. } => "pause",
         }
     }
 
     /// Every list of tasks below.
     pub fn lists(&self) -> Vec<&Vec<Task>> {
         match self {
-            Kind::Sequential(tasks) | Kind::Parallel { tasks, .. } | Kind::ForEach { tasks, .. } => vec![tasks],
+            Kind::Sequential(tasks)
+            | Kind::Parallel { tasks, .. }
+            | Kind::ForEach { tasks, .. }
+            | Kind::AllowFailure(tasks)
+            | Kind::WorkingDirectory(tasks)
+            | Kind::Dag { tasks, .. }
+            | Kind::LoopUntil { tasks, .. }
+            | Kind::Loop { tasks, .. } => vec![tasks],
             Kind::If { then, otherwise, .. } => vec![then, otherwise],
             Kind::Switch { cases, defaults } => cases.iter().map(|(_, tasks)| tasks).chain(defaults).collect(),
             _ => vec![],
@@ -220,10 +284,22 @@ impl Kind {
     }
 
     pub fn holds_tasks(&self) -> bool {
-        matches!(
-            self,
-            Kind::Sequential(_) | Kind::Parallel { .. } | Kind::If { .. } | Kind::Switch { .. } | Kind::ForEach { .. }
-        )
+        !self.lists().is_empty()
+    }
+}
+
+/// What stands around a task.
+#[derive(Clone, Debug, Default)]
+struct Around {
+    /// Loops over values.
+    loops: u32,
+    /// Tells the rounds of a loop without values apart, in a URI.
+    round: String,
+}
+
+impl Around {
+    fn deeper(&self) -> Around {
+        Around { loops: self.loops + 1, round: self.round.clone() }
     }
 }
 
@@ -260,8 +336,8 @@ impl Flow {
 
     /// The flow as text. JSON is YAML.
     pub fn source(&self, flows: &[Flow]) -> String {
-        let list = |tasks: &[Task], loops: u32| -> Vec<Json> {
-            tasks.iter().map(|task| self.task_json(task, flows, loops)).collect()
+        let list = |tasks: &[Task]| -> Vec<Json> {
+            tasks.iter().map(|task| self.task_json(task, flows, &Around::default())).collect()
         };
         let mut flow = json!({
             "id": self.id, "namespace": self.namespace,
@@ -270,7 +346,7 @@ impl Flow {
                 {"id": "id", "type": "STRING"}, {"id": "n", "type": "INT"},
                 {"id": "flag", "type": "BOOL"}, {"id": "kind", "type": "STRING"},
             ],
-            "tasks": list(&self.tasks, 0),
+            "tasks": list(&self.tasks),
             "outputs": [
                 {"id": "who", "type": "STRING", "value": "{{ inputs.id }}"},
                 {"id": "n", "type": "INT", "value": "{{ inputs.n }}"},
@@ -278,10 +354,10 @@ impl Flow {
             ],
         });
         if !self.errors.is_empty() {
-            flow["errors"] = Json::Array(list(&self.errors, 0));
+            flow["errors"] = Json::Array(list(&self.errors));
         }
         if !self.finally.is_empty() {
-            flow["finally"] = Json::Array(list(&self.finally, 0));
+            flow["finally"] = Json::Array(list(&self.finally));
         }
         if let Some(retry) = &self.retry {
             flow["retry"] = retry.json();
@@ -307,10 +383,11 @@ impl Flow {
         flow.to_string()
     }
 
-    fn task_json(&self, task: &Task, flows: &[Flow], loops: u32) -> Json {
-        let list = |tasks: &[Task], loops: u32| -> Json {
-            tasks.iter().map(|task| self.task_json(task, flows, loops)).collect()
+    fn task_json(&self, task: &Task, flows: &[Flow], around: &Around) -> Json {
+        let list = |tasks: &[Task], around: &Around| -> Json {
+            tasks.iter().map(|task| self.task_json(task, flows, around)).collect()
         };
+        let loops = around;
         let mut json = match &task.kind {
             Kind::Log => json!({"type": "log.Log", "message": format!("{} says {{{{ inputs.id }}}}", task.id)}),
             Kind::Return => json!({"type": "debug.Return", "format": format!("{} {{{{ inputs.n }}}}", task.id)}),
@@ -346,7 +423,7 @@ impl Flow {
                 json
             }
             Kind::ForEach { items, concurrent, tasks } => {
-                json!({"type": "flow.ForEach", "values": items, "concurrencyLimit": concurrent, "tasks": list(tasks, loops + 1)})
+                json!({"type": "flow.ForEach", "values": items, "concurrencyLimit": concurrent, "tasks": list(tasks, &loops.deeper())})
             }
             Kind::Subflow(sub) => {
                 let mut json = json!({
@@ -362,6 +439,33 @@ impl Flow {
                     json["timeout"] = json!(duration(ms));
                 }
                 json
+            }
+            Kind::AllowFailure(tasks) => json!({"type": "flow.AllowFailure", "tasks": list(tasks, loops)}),
+            Kind::WorkingDirectory(tasks) => json!({"type": "flow.WorkingDirectory", "tasks": list(tasks, loops)}),
+            Kind::Dag { concurrent, tasks, depends } => {
+                let entry = |task: &Task| {
+                    let needs = depends.get(&task.id).cloned().unwrap_or_default();
+                    json!({"task": self.task_json(task, flows, loops), "dependsOn": needs})
+                };
+                let tasks: Vec<Json> = tasks.iter().map(entry).collect();
+                json!({"type": "flow.Dag", "concurrent": concurrent, "tasks": tasks})
+            }
+            Kind::LoopUntil { rounds, interval_ms, tasks } => {
+                let within =
+                    Around { round: format!("/{{{{ outputs.{}.iterationCount }}}}", task.id), ..loops.clone() };
+                json!({
+                    "type": "flow.LoopUntil", "condition": format!("{{{{ outputs.{}.iterationCount >= {rounds} }}}}", task.id),
+                    "checkFrequency": {"interval": duration(*interval_ms)}, "tasks": list(tasks, &within),
+                })
+            }
+            Kind::Loop { items, concurrent, transmit, tasks } => json!({
+                "type": "flow.Loop", "values": items, "concurrencyLimit": concurrent, "transmitFailed": transmit,
+                "tasks": list(tasks, &loops.deeper()),
+            }),
+            Kind::Exit(state) => json!({"type": "execution.Exit", "state": state}),
+            Kind::Pause { ms: None, .. } => json!({"type": "flow.Pause"}),
+            Kind::Pause { ms: Some(ms), behavior } => {
+                json!({"type": "flow.Pause", "pauseDuration": duration(*ms), "behavior": behavior})
             }
         };
         json["id"] = json!(task.id);
@@ -383,9 +487,9 @@ impl Flow {
         json
     }
 
-    fn http_json(&self, task: &Task, call: &Call, loops: u32) -> Json {
+    fn http_json(&self, task: &Task, call: &Call, around: &Around) -> Json {
         // Who is called, for which run and which items: the receiver can tell effects apart by it.
-        let value = match loops {
+        let value = match around.loops {
             0 => "",
             1 => "/{{ taskrun.value }}",
             // A group inside a loop has the loop's value, so it is among the parents too.
@@ -393,6 +497,7 @@ impl Flow {
                 "{% for p in parents %}{% if p.taskrun is defined %}/{{ p.taskrun.value }}{% endif %}{% endfor %}/{{ taskrun.value }}"
             }
         };
+        let value = format!("{value}{}", around.round);
         let method = match call.class {
             Class::Read => "GET",
             Class::Repeatable => "PUT",

@@ -200,6 +200,11 @@ pass_on! {
     read search_runs(workspace: &WorkspaceId, search: &semel_store::search::RunSearch) -> (Vec<WholeRun>, u64);
     read flows_with_runs(workspace: &WorkspaceId) -> Vec<FlowRef>;
     read logs(workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Vec<LogRow>;
+    read errand(workspace: &WorkspaceId, id: Hash16) -> Option<ErrandRow>;
+    read errands_of(workspace: &WorkspaceId, run: RunId) -> Vec<ErrandRow>;
+    read errands(workspace: &WorkspaceId, kind: semel_core::ir::ErrandKind, after: Option<Hash16>, limit: u32) -> Vec<ErrandRow>;
+    read errand_counts(workspace: &WorkspaceId) -> Vec<(ErrandQueue, u64, u64)>;
+    read next_errand() -> Option<Millis>;
     read effects(workspace: &WorkspaceId, id: RunId) -> Vec<EffectRow>;
     read decisions(workspace: &WorkspaceId, query: &DecisionQuery) -> Vec<DecisionRow>;
     read claims(workspace: &WorkspaceId, query: &ClaimQuery) -> Vec<semel_core::admission::Claim>;

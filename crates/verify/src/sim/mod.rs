@@ -9,6 +9,7 @@ mod disk;
 pub mod faults;
 pub mod flows;
 mod garden;
+pub mod graft;
 mod hub;
 pub mod model;
 mod outside;

@@ -4,6 +4,7 @@ use super::chance::Chance;
 use super::faults::Point;
 use super::flows::{Flow, Payload};
 use super::garden::{self, KINDS};
+use super::graft;
 use std::collections::BTreeSet;
 
 pub const WORKSPACES: [&str; 3] = ["main", "other", "third"];
@@ -108,6 +109,7 @@ impl Script {
         let count = chance.range(1, 4) as usize;
         let mut flows: Vec<Flow> =
             (0..count).map(|index| garden::draw(&mut Chance::of(seed, 3, index as u64), index)).collect();
+        flows.iter_mut().enumerate().for_each(|(index, flow)| graft::grow(flow, seed, index));
         let until = *chance.pick(&[5_000, 30_000, 120_000, 900_000, 7_200_000]);
         // One seed in four crowds a lane: many events, runs that last.
         let crowd = chance.percent(25);

@@ -1,6 +1,7 @@
 //! The simulator's seeds.
 //!
-//! `SEMEL_SEEDS` and `SEMEL_SEED_FROM` say which to run (3,000 from 0), `SEMEL_SEED` runs one alone
+//! `SEMEL_SEEDS` and `SEMEL_SEED_FROM` say which to run (3,000 from 0), `SEMEL_GRAFTED` how many of those with the kinds
+//! of tasks that came later (none; they begin at `graft::GRAFTED`), `SEMEL_SEED` runs one alone
 //! and prints its timeline. The last line of the output is a summary that a program can read.
 
 #[cfg(feature = "planted")]
@@ -10,6 +11,7 @@ use semel_core::admission::Decision;
 use semel_core::run::Status;
 use semel_verify::sim::faults::Fault;
 use semel_verify::sim::flows::Class;
+use semel_verify::sim::graft::GRAFTED;
 use semel_verify::sim::plan::Script;
 use semel_verify::sim::points;
 use semel_verify::sim::report::{self, Totals};
@@ -72,7 +74,9 @@ fn seeds_that_once_failed() {
 fn seeds() {
     let from = number("SEMEL_SEED_FROM").unwrap_or(0);
     let count = number("SEMEL_SEEDS").unwrap_or(3_000);
-    let totals = batch(&(from..from + count).collect::<Vec<u64>>());
+    // The kinds of tasks that came later have seeds of their own.
+    let later = GRAFTED + from..GRAFTED + from + number("SEMEL_GRAFTED").unwrap_or(0);
+    let totals = batch(&(from..from + count).chain(later).collect::<Vec<u64>>());
     println!("{}", totals.line());
     if count >= 3_000 {
         covers(&totals);

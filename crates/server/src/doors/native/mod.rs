@@ -31,6 +31,8 @@ fn done(answer: Done, missing: impl FnOnce() -> Problem) -> Result<Done, Problem
         | Done::Committed(_)
         | Done::Flow { .. }
         | Done::Kv(_)
+        | Done::Errands(_)
+        | Done::Wake(_)
         | Done::Secret { .. }
         | Done::Count(_)
         | Done::Unit => Ok(answer),

@@ -62,7 +62,11 @@ fn wishes(facts: &mut Facts<'_>) {
     let mut lost = Vec::new();
     for ((run, kind), count) in granted {
         let Some(stored) = facts.runs.get(&run) else { continue };
-        let name = |event: &Event| format!("{event:?}").split([' ', '{']).next() == Some(kind);
+        let name = |event: &Event| match (event, kind) {
+            // Who resumes a run that stands at a step resumes the step.
+            (Event::StepResumed { by: Some(_), .. }, "Resumed") => true,
+            _ => format!("{event:?}").split([' ', '{']).next() == Some(kind),
+        };
         let found = stored.entries.iter().filter(|e| name(&e.event)).count();
         // To cancel what is being cancelled is granted, and changes nothing.
         let wanted = if kind == "CancelRequested" { 1 } else { count };

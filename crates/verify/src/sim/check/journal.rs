@@ -1,10 +1,12 @@
 //! Every run as its journal tells it, checked against what its flow says must happen. Written
 //! from the flow reference: it shares no code with the machine that wrote the journal.
 
+mod kinds;
 mod words;
 
 use super::super::flows::{Ask, Class, Flow, Kind, Task};
 use super::Finding;
+use semel_core::ir::OnTime;
 use semel_core::run::{EndStatus, Event, ListName, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use semel_core::{Millis, RunId};
 use semel_store::RunRow;
@@ -49,6 +51,10 @@ struct Walk<'a> {
     timers: BTreeMap<u64, (Millis, TimerWhy, String)>,
     /// How the sub-run of a step ended.
     children: BTreeMap<String, EndStatus>,
+    /// How steps at which the run stood still went on.
+    resumed_steps: BTreeMap<String, OnTime>,
+    /// The flow has ended its run.
+    exited: bool,
     fired: BTreeSet<u64>,
     take: u32,
     ended: Option<EndStatus>,
@@ -83,6 +89,8 @@ pub fn check(journal: &Journal<'_>) -> Vec<Finding> {
         stages: BTreeMap::new(),
         timers: BTreeMap::new(),
         children: BTreeMap::new(),
+        resumed_steps: BTreeMap::new(),
+        exited: false,
         fired: BTreeSet::new(),
         take: 0,
         ended: None,
@@ -177,6 +185,7 @@ impl Walk<'_> {
                     self.broken("R8", format!("timer {timer} fired {} ms early", due.since(at)));
                 }
                 Some((_, TimerWhy::Quiet, _)) => {}
+                Some((_, TimerWhy::Interval, step)) => *self.counts.entry(step).or_insert(0) += 1,
                 Some(_) if !self.fired.insert(*timer) => self.broken("R8", format!("timer {timer} fired twice")),
                 Some(_) => {}
                 None => self.broken("R8", format!("timer {timer} fired and was not set")),
@@ -197,6 +206,15 @@ impl Walk<'_> {
                 if *verdict == VerdictKind::Done && !self.tolerated(&step.0) {
                     self.outcomes.remove(&step.0);
                 }
+            }
+            Event::StepPaused { step, late, .. } => self.stands_still(&step.0, *late),
+            Event::StepResumed { step, how, by, .. } => self.goes_on(&step.0, *how, by.is_some()),
+            // As after a cancel nothing begins any more; what was begun settles.
+            Event::Exited { step, .. } => {
+                if !matches!(self.task(&step.0).map(|task| task.kind), Some(Kind::Exit(_))) {
+                    self.broken("R10", format!("step {step} ended the run, and is not there for that"));
+                }
+                (self.cancelling, self.exited) = (true, true);
             }
             Event::Paused { .. } => self.paused = true,
             Event::Resumed { .. } => self.paused = false,
@@ -229,7 +247,7 @@ impl Walk<'_> {
 
     fn reopen(&mut self) {
         self.ended = None;
-        self.cancelling = false;
+        (self.cancelling, self.exited) = (false, false);
         self.reopened = true;
         self.timers.clear();
         self.stages.clear();
@@ -251,53 +269,6 @@ impl Walk<'_> {
             let Some(step) = self.steps.get_mut(&key) else { continue };
             *step =
                 Open { ended: false, attempt: 1, first_at: step.first_at, last_failed: None, intents: step.intents };
-        }
-    }
-
-    /// The list of tasks a group runs now.
-    fn list_of(&self, group: &str) -> Vec<Task> {
-        let flow = self.journal.flow;
-        let stage = self.stages.get(group).copied().unwrap_or(Stage::Body);
-        if group.is_empty() {
-            return match stage {
-                Stage::Body => flow.tasks.clone(),
-                Stage::Errors => flow.errors.clone(),
-                Stage::Finally => flow.finally.clone(),
-                // No flow of the simulator has tasks for after its end.
-                Stage::After => vec![],
-            };
-        }
-        let Some(task) = self.task(group) else { return vec![] };
-        if is_iteration(group) {
-            return match task.kind {
-                Kind::ForEach { tasks, .. } => tasks,
-                _ => vec![],
-            };
-        }
-        match stage {
-            Stage::Errors => task.errors,
-            Stage::Finally => task.finally,
-            Stage::After => vec![],
-            Stage::Body => match (task.kind, self.lists.get(group)) {
-                (Kind::Sequential(tasks) | Kind::Parallel { tasks, .. }, _) => tasks,
-                (Kind::If { then, .. }, Some(ListName::Then)) => then,
-                (Kind::If { otherwise, .. }, _) => otherwise,
-                (Kind::Switch { defaults, .. }, Some(ListName::Defaults)) => defaults.unwrap_or_default(),
-                (Kind::Switch { cases, .. }, Some(ListName::Case(word))) => {
-                    cases.into_iter().find(|(case, _)| case == word).map(|(_, tasks)| tasks).unwrap_or_default()
-                }
-                _ => vec![],
-            },
-        }
-    }
-
-    fn width_of(&self, group: &str) -> u32 {
-        if group.is_empty() || is_iteration(group) || self.stages.get(group).is_some_and(|s| *s != Stage::Body) {
-            return 1;
-        }
-        match self.task(group).map(|t| t.kind) {
-            Some(Kind::Parallel { concurrent, .. } | Kind::ForEach { concurrent, .. }) => concurrent,
-            _ => 1,
         }
     }
 
@@ -327,7 +298,8 @@ impl Walk<'_> {
                 return self.broken("R10", format!("step {step} is not part of the list its group runs"));
             };
             // One after the other: those before have ended well.
-            if width == 1 && !self.reopened {
+            let by_needs = self.depends_in(&group, step);
+            if !by_needs && width == 1 && !self.reopened {
                 for before in &list[..position] {
                     let key = join(&group, &before.id);
                     let handler = self.stages.get(&group).is_some_and(|s| *s != Stage::Body);
@@ -377,6 +349,7 @@ impl Walk<'_> {
 
     fn looped(&mut self, step: &str, count: u32, items: &Payload) {
         self.counts.insert(step.to_owned(), count);
+        self.looped_so(step, count);
         if let Some(Kind::ForEach { items: wanted, .. }) = self.task(step).map(|t| t.kind)
             && (count as usize != wanted.len() || (items.value.is_some() && *items.json() != serde_json::json!(wanted)))
         {
@@ -401,7 +374,10 @@ impl Walk<'_> {
     }
 
     fn tolerated(&self, key: &str) -> bool {
-        !is_iteration(key) && self.task(key).is_some_and(|t| t.allow_failure)
+        match self.task(key) {
+            Some(task) if is_iteration(key) => matches!(task.kind, Kind::Loop { transmit: false, .. }),
+            task => task.is_some_and(|t| t.allow_failure),
+        }
     }
 
     fn timer_set(&mut self, event: &Event, at: Millis) {
@@ -409,7 +385,7 @@ impl Walk<'_> {
         let Some(task) = self.task(&step.0) else { return };
         let waits = due.since(at);
         match (why, &task.kind) {
-            (TimerWhy::Sleep, Kind::Sleep(ms)) => {
+            (TimerWhy::Sleep, Kind::Sleep(ms)) | (TimerWhy::Pause, Kind::Pause { ms: Some(ms), .. }) => {
                 let begun = self.steps.get(&step.0).map_or(at, |s| s.first_at);
                 if waits > *ms || due.since(begun) < *ms {
                     self.broken("R8", format!("step {step} sleeps {waits} ms instead of {ms}"));
@@ -541,6 +517,7 @@ impl Walk<'_> {
             }
             _ => {}
         }
+        self.ended_so(step, &task, outcome);
         if let (Kind::Subflow(sub), Some(status)) = (&task.kind, self.children.remove(step)) {
             let right = match status {
                 EndStatus::Completed => outcome == StepOutcome::Success,
@@ -561,7 +538,7 @@ impl Walk<'_> {
         {
             self.broken("R11", format!("step {step} gave up in attempt {failed} of {} ({attempt})", retry.attempts));
         }
-        if task.kind.holds_tasks() && well && outcome != StepOutcome::Skipped {
+        if task.kind.holds_tasks() && well && outcome != StepOutcome::Skipped && !self.exited {
             self.group_done(step, &task);
         }
     }
@@ -578,7 +555,12 @@ impl Walk<'_> {
     /// A group that ended well has done all of its list, and its `finally`.
     fn group_done(&mut self, step: &str, task: &Task) {
         let mut missing = Vec::new();
-        if let Kind::ForEach { .. } = task.kind {
+        if let Kind::AllowFailure(_) = task.kind
+            && self.failed_in(step)
+        {
+            return;
+        }
+        if let Kind::ForEach { .. } | Kind::Loop { .. } | Kind::LoopUntil { .. } = task.kind {
             let count = self.counts.get(step).copied().unwrap_or(0);
             missing.extend((0..count).map(|n| format!("{step}[{n}]")).filter(|k| !self.outcomes.contains_key(k)));
         } else {
@@ -623,7 +605,7 @@ impl Walk<'_> {
                     self.broken("R5", "completed, and a step had failed".into());
                 }
             }
-            EndStatus::Failed if begun && !failed && !self.reopened => {
+            EndStatus::Failed if begun && !failed && !self.reopened && !self.exited => {
                 self.broken("R5", "failed, and no step had failed".into());
             }
             EndStatus::Failed | EndStatus::Cancelled => {}

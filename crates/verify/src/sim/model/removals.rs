@@ -66,6 +66,9 @@ impl Model {
                 | OpKind::EnterLaneOrEnd { .. }
                 | OpKind::ForceLane
                 | OpKind::Toggle { .. }
+                | OpKind::RunAgain { .. }
+                | OpKind::Remember { .. }
+                | OpKind::Ask { .. }
                 | OpKind::Kill { .. } => continue,
             };
             let place = (commit.workspace.0.clone(), namespace, key);

@@ -1,0 +1,223 @@
+//! What the machine is told: what happened, what an evaluation found, how an effect ended.
+
+#[cfg(doc)]
+use super::action::Action;
+use super::conclusion::Conclusion;
+use super::errand::{ErrandTerms, Said, Seen};
+#[cfg(doc)]
+use super::event::Event;
+use super::event::{By, EndStatus, Failure, ListName, Payload, StepOutcome, VerdictKind};
+use super::step::StepKey;
+use crate::ids::RunId;
+use crate::ir::{EffectClass, ExitState, OnTime};
+
+/// What happened to a run.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The run has its slot.
+    Start,
+    /// Answer to [`Action::Evaluate`].
+    Evaluated {
+        step: StepKey,
+        result: Result<Evaluated, Failure>,
+    },
+    /// Answer to [`Action::EvaluateOutputs`].
+    OutputsEvaluated(Result<Option<Payload>, Failure>),
+    /// Answer to [`Action::Perform`].
+    Performed {
+        step: StepKey,
+        send: u32,
+        outcome: Performed,
+    },
+    /// Someone outside says what became of an attempt, or its time is over.
+    Errand {
+        step: StepKey,
+        attempt: u32,
+        said: Said,
+        seen: Seen,
+    },
+    /// The transaction wrote [`Event::OpDone`] or [`Event::ChildStarted`]: go on from there.
+    Continue,
+    TimerFired {
+        timer: u64,
+    },
+    ChildEnded {
+        run: RunId,
+        status: EndStatus,
+        outputs: Payload,
+        doubts: u32,
+    },
+    DoubtsBelow {
+        run: RunId,
+        count: u32,
+    },
+    Delivered {
+        payload: Payload,
+    },
+    Pause {
+        by: By,
+    },
+    Resume {
+        by: By,
+    },
+    /// Let the run go on from the step it stands at. `inputs` is what whoever asks says to it, checked.
+    ResumeStep {
+        step: StepKey,
+        by: By,
+        inputs: Option<Payload>,
+    },
+    /// Let a run go on that has stopped before a task, and stop it before these instead.
+    ResumeFromBreakpoint {
+        by: By,
+        tasks: Vec<String>,
+    },
+    /// Let a run go on that a restore holds.
+    Release {
+        by: By,
+    },
+    Cancel {
+        by: By,
+    },
+    /// As [`Input::Cancel`], but its sub-runs go on.
+    CancelAlone {
+        by: By,
+    },
+    Restart {
+        by: By,
+    },
+    /// As [`Input::Restart`]; a label says that it was.
+    RestartMarked {
+        by: By,
+    },
+    /// `from` is a top-level task id; `None` means from the start.
+    Replay {
+        by: By,
+        from: Option<String>,
+    },
+    Verdict {
+        step: StepKey,
+        verdict: VerdictKind,
+        by: By,
+        result: Option<Payload>,
+    },
+    /// A rule ends the run: an SLA, a full lane, a task.
+    Stop {
+        by: By,
+        status: EndStatus,
+        failure: Failure,
+    },
+    /// Let a run start that waits for its slot or its date. `queued`: refuse all but one that waits for its slot.
+    ForceRun {
+        by: By,
+        queued: bool,
+    },
+    /// Of a run that has ended.
+    SetLabels {
+        by: By,
+        labels: Payload,
+    },
+    ChangeStatus {
+        by: By,
+        status: EndStatus,
+        warned: bool,
+        conclusion: Option<Conclusion>,
+    },
+    /// Call a failed step something else, and go on from there.
+    MarkStep {
+        step: StepKey,
+        outcome: StepOutcome,
+        by: By,
+    },
+    /// Answer to [`Action::CheckSla`].
+    SlaChecked {
+        sla: u32,
+        holds: bool,
+    },
+    /// The process that drove this run is gone.
+    Recover,
+}
+
+/// What the engine found when it evaluated a step's expressions.
+#[derive(Clone, Debug)]
+pub enum Evaluated {
+    /// `runIf` is false.
+    Skip,
+    /// A group with one list.
+    Group,
+    Branch {
+        list: ListName,
+        output: Option<Payload>,
+    },
+    Items {
+        count: u32,
+        items: Payload,
+    },
+    Sleep {
+        ms: i64,
+    },
+    /// A loop goes round again, after so long.
+    Again {
+        ms: i64,
+    },
+    /// A group or a round is done.
+    Answered {
+        output: Option<Payload>,
+        failure: Option<Failure>,
+        /// Of a round: no other is to start.
+        stop: bool,
+    },
+    /// The flow ends its run.
+    Exit {
+        state: ExitState,
+    },
+    /// Stand still, at most this long.
+    Pause {
+        ms: Option<i64>,
+        late: OnTime,
+    },
+    /// An inline task was computed on the spot.
+    Inline {
+        result: Result<Option<Payload>, Failure>,
+        labels: Option<Payload>,
+    },
+    Effect {
+        class: EffectClass,
+        out_key: Option<String>,
+        window_ms: i64,
+        timeout_ms: i64,
+        request: Payload,
+    },
+    /// Someone outside carries it out.
+    Errand {
+        terms: Box<ErrandTerms>,
+        request: Payload,
+    },
+    /// The run's own variables change.
+    Variables(VariableChange),
+    Op,
+    Child,
+}
+
+#[derive(Clone, Debug)]
+pub enum VariableChange {
+    /// A map.
+    Set(Payload),
+    /// A list of names.
+    Unset(Payload),
+}
+
+/// How an effect ended.
+#[derive(Clone, Debug)]
+pub enum Performed {
+    Done {
+        output: Payload,
+    },
+    /// The far side answered no, or provably never got the request.
+    FailedClean {
+        failure: Failure,
+    },
+    /// Something may have left and no answer was read.
+    Lost {
+        failure: Failure,
+    },
+}

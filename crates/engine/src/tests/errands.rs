@@ -1,0 +1,157 @@
+//! Errands from the definition of a task to the end of its run: who gets them, and what each answer leads to.
+
+use super::world::World;
+use crate::api::{Control, ControlError, ErrandAnswer};
+use crate::driver::Happened;
+use semel_core::RunId;
+use semel_core::ir::ErrandKind;
+use semel_core::run::Status;
+use semel_store::{Done, ErrandQueue, ErrandRow, Reads, Store, TASK_DEFINITIONS, TakeErrands, Work};
+use serde_json::{Value as Json, json};
+
+fn simple(reference: &str) -> Json {
+    json!({"name": "charge", "taskReferenceName": reference, "type": "SIMPLE",
+        "inputParameters": {"amount": "${workflow.input.amount}", "currency": null}})
+}
+
+fn define(world: &World, definition: Json) {
+    let set = Work::KvSet {
+        workspace: world.workspace.clone(),
+        namespace: TASK_DEFINITIONS.to_owned(),
+        key: "charge".to_owned(),
+        value: definition,
+        kv_type: "JSON".to_owned(),
+        overwrite: true,
+        ttl_ms: None,
+    };
+    world.store.call(set).unwrap();
+}
+
+fn started(world: &mut World, tasks: Json) -> RunId {
+    let id =
+        world.push_workflow(&json!({"name": "w", "tasks": tasks, "outputParameters": {"paid": "${a.output.paid}"}}));
+    let run = world.admit(&format!("conductor:{id}"), None, json!({"amount": 5})).run.unwrap().id;
+    world.drain();
+    run
+}
+
+fn take(world: &World) -> Vec<ErrandRow> {
+    let from = ErrandQueue { queue: "charge".to_owned(), domain: String::new() };
+    let request = TakeErrands {
+        workspace: world.workspace.clone(),
+        from,
+        worker: "w1".into(),
+        count: 9,
+        limit: None,
+        after: None,
+    };
+    match world.store.call(Work::TakeErrands(Box::new(request))).unwrap() {
+        Done::Errands(rows) => rows,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer(world: &mut World, row: &ErrandRow, end: ErrandAnswer) -> Result<(), ControlError> {
+    let (step, attempt, seen) = (row.more.step.clone(), row.more.attempt, row.more.seen.clone());
+    world.control(row.run, Control::Errand { step, attempt, end, seen })
+}
+
+fn done() -> ErrandAnswer {
+    ErrandAnswer::Done { output: json!({"paid": true}) }
+}
+
+fn failed(for_good: bool) -> ErrandAnswer {
+    ErrandAnswer::Failed { message: "no funds".into(), output: Some(json!({"code": 51})), for_good }
+}
+
+/// The runs of errands that are late are told.
+fn tell_late(world: &mut World) {
+    let Done::Wake(runs) = world.store.call(Work::TellLate { limit: 9 }).unwrap() else { panic!("nobody was told") };
+    for (workspace, run) in runs {
+        world.happen(Happened::Wake { workspace, run });
+    }
+    world.drain();
+}
+
+#[test]
+fn a_worker_gets_the_input_and_its_answer_is_the_output() {
+    let mut world = World::new();
+    define(&world, json!({"name": "charge", "inputTemplate": {"currency": "EUR", "amount": 1}, "retryCount": null}));
+    let run = started(&mut world, json!([simple("a")]));
+    assert_eq!(world.status(run), Status::Waiting);
+    let rows = take(&world);
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].more.request, Some(json!({"amount": 5, "currency": "EUR"})));
+    answer(&mut world, &rows[0], done()).unwrap();
+    world.run_down();
+    assert_eq!((world.status(run), world.outputs(run)), (Status::Completed, json!({"paid": true})));
+    assert!(matches!(answer(&mut world, &rows[0], done()), Err(ControlError::NotPossible(_))), "a repeat");
+    assert_eq!(world.store.errand(&world.workspace, rows[0].id).unwrap().map(|row| row.open), Some(false));
+}
+
+#[test]
+fn a_failed_attempt_is_set_out_again_with_the_same_request_even_after_a_crash() {
+    let mut world = World::new();
+    define(&world, json!({"retryCount": 1, "retryDelaySeconds": 5}));
+    let run = started(&mut world, json!([simple("a")]));
+    let first = take(&world).remove(0);
+    answer(&mut world, &first, failed(false)).unwrap();
+    world.restart();
+    world.drain();
+    assert_eq!(take(&world), [], "not before its time");
+    world.pass(5_000);
+    let second = take(&world).remove(0);
+    assert_eq!((second.more.attempt, &second.more.request), (2, &first.more.request));
+    assert_ne!(second.id, first.id);
+    assert!(answer(&mut world, &first, done()).is_err(), "the first attempt was given up");
+    answer(&mut world, &second, failed(false)).unwrap();
+    world.run_down();
+    assert_eq!(world.status(run), Status::Failed);
+    assert_eq!(world.failure(run)["message"], "no funds");
+}
+
+#[test]
+fn a_worker_that_falls_silent_loses_the_errand() {
+    let mut world = World::new();
+    define(&world, json!({"retryCount": 3, "retryDelaySeconds": 0, "responseTimeoutSeconds": 10}));
+    let run = started(&mut world, json!([simple("a")]));
+    let first = take(&world).remove(0);
+    world.pass(10_000);
+    tell_late(&mut world);
+    assert!(answer(&mut world, &first, done()).is_err(), "too late");
+    let second = take(&world).remove(0);
+    answer(&mut world, &second, done()).unwrap();
+    world.run_down();
+    assert_eq!(world.status(run), Status::Completed);
+}
+
+#[test]
+fn a_cancelled_run_takes_its_errands_back() {
+    let mut world = World::new();
+    let run = started(&mut world, json!([simple("a")]));
+    world.control(run, Control::Cancel).unwrap();
+    assert_eq!((world.status(run), take(&world)), (Status::Cancelled, vec![]));
+}
+
+#[test]
+fn a_wait_ends_by_itself_and_a_person_is_waited_for() {
+    let mut world = World::new();
+    let wait =
+        json!({"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": "2 minutes"}});
+    let human =
+        json!({"name": "h", "taskReferenceName": "a", "type": "HUMAN", "inputParameters": {"ask": "${w.status}"}});
+    let run = started(&mut world, json!([wait, human]));
+    world.pass(119_000);
+    tell_late(&mut world);
+    assert!(world.store.errands(&world.workspace, ErrandKind::Human, None, 9).unwrap().is_empty());
+    world.pass(1_000);
+    tell_late(&mut world);
+    let asked = world.store.errands(&world.workspace, ErrandKind::Human, None, 9).unwrap();
+    assert_eq!(
+        asked.iter().map(|row| row.more.request.clone()).collect::<Vec<_>>(),
+        [Some(json!({"ask": "COMPLETED"}))]
+    );
+    answer(&mut world, &asked[0], done()).unwrap();
+    world.run_down();
+    assert_eq!((world.status(run), world.outputs(run)), (Status::Completed, json!({"paid": true})));
+}
