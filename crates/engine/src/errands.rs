@@ -66,7 +66,7 @@ pub enum ErrandError {
 impl Engine {
     /// Hands errands out; waits at most so long for the first.
     pub async fn take_errands(&self, request: TakeErrands, wait: Duration) -> Result<Vec<Errand>, StoreError> {
-        let until = tokio::time::Instant::now() + wait;
+        let until = self.clock.now().plus(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         let bell = (!wait.is_zero()).then(|| self.bells.at(&request.workspace, &request.from.queue));
         loop {
             // Listening before looking: what is set out in between rings.
@@ -75,12 +75,12 @@ impl Engine {
                 Done::Errands(rows) => rows,
                 other => return Err(StoreError::Bug(format!("errands were asked for, and the store said {other:?}"))),
             };
-            let now = tokio::time::Instant::now();
-            let Some(rung) = rung.filter(|_| taken.is_empty() && now < until && !self.is_stopping()) else {
+            let left = until.since(self.clock.now());
+            let Some(rung) = rung.filter(|_| taken.is_empty() && left > 0 && !self.is_stopping()) else {
                 return taken.into_iter().map(|row| self.errand_of(&request.workspace, row)).collect();
             };
             // Either way it looks again.
-            let _ = tokio::time::timeout_at(until.min(now + LOOK_AGAIN), rung).await;
+            let _ = tokio::time::timeout(LOOK_AGAIN.min(Duration::from_millis(left.unsigned_abs())), rung).await;
         }
     }
 

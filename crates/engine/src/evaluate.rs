@@ -273,6 +273,10 @@ impl Evaluator<'_> {
     fn rendered(&self, task: &Task, config: &Json) -> Result<Value, Failure> {
         let own: Vec<&str> = own_expressions(&task.type_name).collect();
         let Json::Object(fields) = config else { return self.json(config) };
+        if task.type_name == "output.OutputValues" {
+            // What is written as an expression is text here, as in Kestra; what is written as a number stays one.
+            return render_json(config, &self.scope, &mut Budget::default(), false).map_err(|e| failure(&e));
+        }
         if own.is_empty() {
             return self.json(config);
         }

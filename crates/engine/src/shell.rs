@@ -219,7 +219,7 @@ impl Shell {
                 self.aside.run(Box::pin(async move {
                     wait.await;
                     // The receiver is gone only when the process stops; the store still has it all.
-                    let _ = sender.send(Message::Happened(happened));
+                    let _ = sender.send(Message::Happened(*happened));
                 }));
             }
             Out::Perform { run, step, send, request } => {

@@ -116,7 +116,7 @@ pub enum Out {
         commit: Box<RunCommit>,
     },
     /// The store could not be read for now: let this happen again after a while.
-    Again(Happened),
+    Again(Box<Happened>),
     /// Send, then tell by [`Happened::Performed`].
     Perform {
         run: RunId,
@@ -602,7 +602,7 @@ impl Driver {
     /// The store could not be read for now: the same is to be done again, and nothing is written down.
     pub(super) fn act_later(&mut self, active: &mut Active, action: Action) {
         if active.later.is_empty() {
-            self.out.push(Out::Again(Happened::Later(active.run)));
+            self.out.push(Out::Again(Box::new(Happened::Later(active.run))));
         }
         active.later.push(action);
     }
@@ -665,7 +665,7 @@ impl Driver {
     /// As [`Self::trouble`], but what the store only refuses for now happens again.
     fn trouble_with(&mut self, run: RunId, error: StoreError, again: Happened) {
         match error {
-            StoreError::Full(_) | StoreError::Busy(_) => self.out.push(Out::Again(again)),
+            StoreError::Full(_) | StoreError::Busy(_) => self.out.push(Out::Again(Box::new(again))),
             error => self.trouble(run, error),
         }
     }

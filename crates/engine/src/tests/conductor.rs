@@ -1,6 +1,6 @@
 //! Conductor's definitions, from their text to the end of a run.
 
-use super::world::{World, ok};
+use super::world::{Death, World, ok};
 use semel_core::RunId;
 use semel_core::run::{Event, Status, decode_events};
 use semel_store::Reads;
@@ -412,4 +412,43 @@ fn a_rate_limit_lets_one_wait_for_the_other() {
     assert_eq!((world.status(a), world.status(b), world.status(c)), (Status::Waiting, Status::Queued, Status::Waiting));
     world.run_down();
     assert_eq!(world.status(b), Status::Completed);
+}
+
+/// A loop with its scripts, a fork, a sub-workflow and what follows, with one death on the way.
+fn with_a_death(death: Option<(usize, Death)>) -> (World, RunId) {
+    let mut world = World::new();
+    world.answer = Box::new(|request, _| {
+        let stop = request.config["input"]["loop"]["iteration"].as_u64() >= Some(3);
+        ok(json!({"result": !stop, "stop": stop}))
+    });
+    world.push_workflow(&json!({"name": "child", "tasks": [pick("c", "${workflow.input.x}")]}));
+    let mut definition = looped(json!({}));
+    let tasks = definition["tasks"].as_array_mut().unwrap();
+    tasks.push(json!({"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW",
+        "inputParameters": {"x": "${t.output.result}"}, "subWorkflowParam": {"name": "child"}}));
+    tasks.push(json!({"name": "v", "taskReferenceName": "v", "type": "SET_VARIABLE", "inputParameters": {"x": "${s.output.result}"}}));
+    tasks.push(json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": [[noop("n")], [pick("p", "${workflow.variables.x}")]]}));
+    tasks.push(json!({"name": "j", "taskReferenceName": "j", "type": "JOIN", "joinOn": ["n", "p"]}));
+    definition["outputParameters"]["j"] = json!("${j.output}");
+    world.die_at = death;
+    let run = started(&mut world, definition, json!({}));
+    (world, run)
+}
+
+#[test]
+fn a_death_anywhere_changes_nothing() {
+    let (world, run) = with_a_death(None);
+    let expected = world.outputs(run);
+    assert_eq!(expected["j"], json!({"p": {"result": "round 3"}}));
+    for death in [Death::BeforeCommit, Death::AfterCommit, Death::BeforeEffect, Death::AfterEffect] {
+        let mut deaths = 0;
+        for boundary in 0..60 {
+            let (world, run) = with_a_death(Some((boundary, death)));
+            assert_eq!(world.status(run), Status::Completed, "{death:?} at {boundary}: {}", world.failure(run));
+            assert_eq!(world.outputs(run), expected, "{death:?} at {boundary}");
+            assert_eq!(world.runs().len(), 2, "{death:?} at {boundary}");
+            deaths += world.deaths;
+        }
+        assert!(deaths >= 3, "{death:?} came {deaths} times");
+    }
 }

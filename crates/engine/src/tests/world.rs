@@ -297,7 +297,7 @@ impl World {
             Out::Answer { ticket, answer } => {
                 self.answers.insert(ticket, answer);
             }
-            Out::Again(happened) => self.queue.push_back(happened),
+            Out::Again(happened) => self.queue.push_back(*happened),
             Out::Wake { workspace, run } => self.queue.push_back(Happened::Wake { workspace, run }),
             Out::Fenced(run) => self.queue.push_back(Happened::Fenced(run)),
             Out::Changed(_) | Out::TimerAt(_) | Out::Errands { .. } => {}

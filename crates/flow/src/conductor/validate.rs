@@ -163,14 +163,11 @@ impl<'a> Check<'a> {
             }
             "DO_WHILE" => self.do_while(task),
             "DYNAMIC" => self.required(task, "dynamicTaskNameParam", task.dynamic_task_name_param.is_some()),
-            "FORK_JOIN" => {
-                if task.fork_tasks.as_ref().is_none_or(Vec::is_empty) {
-                    let message = format!(
-                        "forkTasks should have atleast one task for taskType: FORK_JOIN taskName: {}",
-                        task.name
-                    );
-                    self.say(task.path.clone(), message);
-                }
+            "FORK_JOIN" if task.fork_tasks.as_ref().is_none_or(Vec::is_empty) => {
+                let name = &task.name;
+                let message =
+                    format!("forkTasks should have atleast one task for taskType: FORK_JOIN taskName: {name}");
+                self.say(task.path.clone(), message);
             }
             "FORK_JOIN_DYNAMIC" => self.dynamic_fork(task),
             "HTTP" | "HTTP_POLL" => {

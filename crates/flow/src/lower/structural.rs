@@ -79,7 +79,7 @@ impl Shape {
             "LoopUntil" | "WaitFor" => Some(Shape::LoopUntil),
             "Loop" => Some(Shape::Loop),
             "Sleep" => Some(Shape::Sleep),
-            "Pause" => Some(Shape::Pause),
+            "Pause" | "Approval" => Some(Shape::Pause),
             "Subflow" => Some(Shape::Subflow),
             "ForEachItem" => Some(Shape::ForEachItem),
             _ => None,

@@ -4,7 +4,7 @@ use crate::program::semel_in;
 
 fn figures(args: &[&str]) -> serde_json::Value {
     let directory = tempfile::tempdir().unwrap();
-    let ran = semel_in(directory.path(), &[args, &["--seconds", "0.2", "--clients", "2", "--json"]].concat());
+    let ran = semel_in(directory.path(), &[args, &["--seconds", "1", "--clients", "2", "--json"]].concat());
     assert_eq!(ran.code, 0, "{} {}", ran.stdout, ran.stderr);
     ran.json()["data"]["figures"].clone()
 }

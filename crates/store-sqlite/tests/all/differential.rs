@@ -48,7 +48,7 @@ fn programs_3() {
 /// A comparison proves little about what the programs never do.
 #[test]
 fn programs_reach_every_reason() {
-    let reached = reached(0..30, STEPS);
+    let reached = reached(0..120, STEPS);
     let expected = "keyless key_missing first late_duplicate late_warned late_rejected attached_pending attached \
         attached_mismatch in_progress payload_mismatch held held_mismatch replayed replayed_mismatch replayed_failure \
         replayed_cancelled already_done already_failed already_cancelled rerun retry_failed retry_cancelled resumed \

@@ -187,6 +187,8 @@ macro_rules! conformance_cases {
             checks::a_keyed_effect_sent_after_its_window_is_found,
             checks::a_naked_effect_that_a_person_has_repeated_is_not_a_finding,
             checks::a_generation_given_twice_is_found,
+            checks::an_errand_without_its_row_is_found,
+            checks::an_errand_that_no_run_waits_for_is_found,
             checks::a_check_sees_one_workspace_when_asked,
             restore::a_restore_holds_what_was_open,
             restore::a_run_that_had_not_started_is_live_once_released,

@@ -6,10 +6,10 @@ use super::bench::DAY_MS;
 use crate::check::{Code, Options, Report, check};
 use crate::*;
 use semel_core::admission::*;
-use semel_core::ir::EffectClass;
+use semel_core::ir::{EffectClass, ErrandKind};
 use semel_core::run::{
-    By, EndStatus, Event, Failure, Payload, RunState, StepKey, StepOutcome, VerdictKind, decode_events, encode_events,
-    step_id,
+    By, EndStatus, ErrandTerms, Event, Failure, Payload, RunState, Seen, StepKey, StepOutcome, VerdictKind, WhenLate,
+    decode_events, encode_events, errand_id, step_id,
 };
 use semel_core::{FlowRef, Millis, RunId};
 use serde_json::json;
@@ -114,6 +114,74 @@ fn send(b: &Bench, run: RunId, before: &[Event], event: Event) {
 pub fn a_journal_that_does_not_parse_is_found(b: &Bench) {
     let run = started(b);
     finds(b, Code::JournalDamaged, || write(b, run, &[], |commit| commit.events = b"nonsense".to_vec()));
+}
+
+fn errand_set(b: &Bench) -> Event {
+    let terms = ErrandTerms {
+        queue: "charge".into(),
+        kind: ErrandKind::Simple,
+        domain: None,
+        priority: 0,
+        retry: None,
+        jitter_ms: None,
+        delay_ms: None,
+        response_ms: None,
+        poll_ms: None,
+        attempt_ms: None,
+        when_late: WhenLate::EndRun,
+    };
+    Event::ErrandSet {
+        step: StepKey("pay".into()),
+        attempt: 1,
+        at: b.now(),
+        free_at: b.now(),
+        terms: Some(Box::new(terms)),
+        request: None,
+    }
+}
+
+/// The row of the errand of [`errand_set`].
+fn errand_row(b: &Bench, run: RunId) -> ErrandChange {
+    let step = StepKey("pay".into());
+    let more = ErrandMore {
+        attempt: 1,
+        set_at: b.now(),
+        response_ms: None,
+        poll_ms: None,
+        attempt_ms: None,
+        seen: Seen::default(),
+        leased_until: None,
+        told_late: false,
+        request: None,
+        progress: None,
+        next: None,
+        step: step.clone(),
+    };
+    ErrandChange::Set(Box::new(ErrandRow {
+        id: errand_id(step_id(run, 0, 0, &step), 1),
+        run,
+        queue: "charge".into(),
+        domain: String::new(),
+        kind: ErrandKind::Simple,
+        open: true,
+        taken: false,
+        priority: 0,
+        free_at: b.now(),
+        due: None,
+        more,
+    }))
+}
+
+pub fn an_errand_without_its_row_is_found(b: &Bench) {
+    let run = started(b);
+    finds(b, Code::ErrandMissing, || write(b, run, &[errand_set(b)], |_| {}));
+    write(b, run, &[], |commit| commit.errands.push(errand_row(b, run)));
+    assert!(report(b).is_clean(), "the row is there now");
+}
+
+pub fn an_errand_that_no_run_waits_for_is_found(b: &Bench) {
+    let run = started(b);
+    finds(b, Code::ErrandStray, || write(b, run, &[], |commit| commit.errands.push(errand_row(b, run))));
 }
 
 pub fn work_after_the_end_is_found(b: &Bench) {

@@ -310,6 +310,7 @@ pub fn a_dump_has_every_table(b: &Bench) {
         "journal",
         "snapshots",
         "timers",
+        "errands",
         "effects",
         "logs",
         "inbox",

@@ -148,6 +148,8 @@ const ELSEWHERE: &[&str] = &[
     "effect_key_changed",
     "effect_repeated",
     "decision_generation",
+    "errand_missing",
+    "errand_stray",
 ];
 
 fn damage(store: &Path, sql: &str) -> Result<(), String> {
