@@ -143,6 +143,7 @@ macro_rules! conformance_cases {
             removal::a_live_run_is_not_removed,
             removal::a_run_in_doubt_is_not_removed,
             removal::what_is_not_there_is_missing,
+            removal::lines_from_outside_stand_past_those_of_the_run_and_go_with_it,
             removal::a_release_says_who_and_why,
             removal::a_deleted_run_leaves_only_decisions,
             removal::an_erased_run_keeps_its_shape,
