@@ -210,3 +210,117 @@ impl Scope for Among<'_> {
         self.around.host(name, args, named)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use semel_core::ir::DependsOn;
+    use serde_json::json;
+
+    /// Knows the key `sizes`, and the inputs of a flow around.
+    struct Plain;
+
+    impl Scope for Plain {
+        fn root(&self, name: &str) -> Option<Value> {
+            (name == "inputs").then(|| Value::from_json(&json!({"outer": "o"})))
+        }
+
+        fn secret(&self, _: &str, _: Option<&str>) -> Result<SecretRef, String> {
+            Err("there are no secrets here".to_owned())
+        }
+
+        fn reveal(&self, _: &Part) -> Result<String, String> {
+            Err("there are no secrets here".to_owned())
+        }
+
+        fn seal(&self, plain: &str) -> Result<String, String> {
+            Ok(format!("sealed {}", plain.len()))
+        }
+
+        fn kv(&self, _: &str, _: Option<&str>, _: bool) -> Result<Value, String> {
+            Ok(Value::from_json(&json!(["s", null, 4])))
+        }
+
+        fn now_millis(&self) -> i64 {
+            0
+        }
+
+        fn random_u64(&self) -> u64 {
+            0
+        }
+    }
+
+    fn input(id: &str, kind: &str, more: Json) -> InputDef {
+        let mut fields = json!({"id": id, "type": kind});
+        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(fields).unwrap()
+    }
+
+    fn depends(on: &[&str], condition: Option<&str>) -> Json {
+        let inputs = on.iter().map(|id| (*id).to_owned()).collect();
+        json!({"depends_on": DependsOn { inputs, condition: condition.map(str::to_owned) }})
+    }
+
+    fn checked(defs: &[InputDef], given: Json) -> Result<Json, Vec<String>> {
+        check(defs, &given, &Plain).map_err(|errors| errors.into_iter().map(|error| error.message).collect())
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_left_out() {
+        let defs = [
+            input("last", "STRING", depends(&["folder"], None)),
+            input("folder", "STRING", depends(&["kind"], Some("{{ inputs.kind == 'local' }}"))),
+            input("kind", "STRING", json!({})),
+        ];
+        assert_eq!(checked(&defs, json!({"kind": "cloud", "folder": "/x"})), Ok(json!({"kind": "cloud"})));
+        let all = json!({"kind": "local", "folder": "/x", "last": "y"});
+        assert_eq!(checked(&defs, all.clone()), Ok(all));
+        let missing = checked(&defs, json!({"kind": "local"})).unwrap_err();
+        assert_eq!(missing.len(), 2, "both are asked for now: {missing:?}");
+    }
+
+    #[test]
+    fn only_true_asks_for_an_input_and_a_broken_condition_is_an_error() {
+        let with = |condition: &str| [input("a", "STRING", depends(&[], Some(condition)))];
+        for word in ["{{ 'yes' }}", "{{ 1 }}", "yes", "{{ false }}"] {
+            assert_eq!(checked(&with(word), json!({"a": "x"})), Ok(json!({})), "{word}");
+        }
+        assert_eq!(checked(&with("{{ inputs.outer == 'o' }}"), json!({"a": "x"})), Ok(json!({"a": "x"})));
+        let broken = checked(&with("{{ inputs.nobody }}"), json!({"a": "x"})).unwrap_err();
+        assert!(broken[0].starts_with("Invalid condition: "), "{broken:?}");
+    }
+
+    #[test]
+    fn choices_are_computed_and_the_first_is_chosen() {
+        let sizes = json!({"expression": "{{ kv('sizes') }}", "auto_select_first": true});
+        let defs = [input("one", "SELECT", sizes.clone()), input("many", "MULTISELECT", sizes)];
+        assert_eq!(checked(&defs, json!({})), Ok(json!({"one": "s", "many": ["s"]})));
+        assert_eq!(
+            checked(&defs, json!({"one": "4", "many": ["4", "s"]})),
+            Ok(json!({"one": "4", "many": ["4", "s"]}))
+        );
+        assert_eq!(checked(&defs, json!({"one": "null"})), Err(vec!["`null` is not one of s, 4".to_owned()]));
+        let shown = resolve(&defs, &json!({"many": ["s"]}), &Plain);
+        assert_eq!(shown[0].1.values, Some(vec!["s".to_owned(), "4".to_owned()]));
+        assert_eq!((shown[0].1.is_default, shown[1].1.is_default), (true, false));
+        let wrong = [input("one", "SELECT", json!({"expression": "{{ 7 }}"}))];
+        assert!(checked(&wrong, json!({"one": "7"})).is_err_and(|errors| errors[0].contains("must give a list")));
+    }
+
+    #[test]
+    fn a_default_sees_what_it_depends_on() {
+        let mut note = depends(&["who.name"], None);
+        note["defaults"] = json!("for {{ inputs.who.name }} of {{ inputs.outer }}");
+        let defs = [input("note", "STRING", note), input("who.name", "STRING", json!({}))];
+        let given = json!({"who.name": "ada"});
+        assert_eq!(checked(&defs, given), Ok(json!({"note": "for ada of o", "who": {"name": "ada"}})));
+    }
+
+    #[test]
+    fn a_secret_must_match_too() {
+        let defs = [input("s", "SECRET", json!({"validator": "[0-9]+"}))];
+        assert!(checked(&defs, json!({"s": "12"})).is_ok());
+        let refused = checked(&defs, json!({"s": "hush"})).unwrap_err();
+        assert!(refused[0].contains("does not match") && !refused[0].contains("hush"), "{refused:?}");
+    }
+}

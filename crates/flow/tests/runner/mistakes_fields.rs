@@ -513,11 +513,11 @@ fn input_mistakes() {
     17 |     defaults: c
        |               ^
 
-    error[not_built]: inputs of type FORM are known in Kestra, and this build does not have them
-      --> flow.yaml:19:11
+    error[missing_field]: an input of type FORM needs `inputs`
+      --> flow.yaml:18:5
        |
-    19 |     type: FORM
-       |           ^^^^
+    18 |   - id: f
+       |     ^^
 
     error[bad_regex]: this pattern cannot be used: look-around, including look-ahead and look-behind, is not supported
       --> flow.yaml:22:16
