@@ -432,6 +432,28 @@ async fn the_corpus_runs_as_it_says_on_postgresql() {
     all(&Server::with(Options { database: Some(database.address()), ..options() }).await).await;
 }
 
+/// What a form that is being filled in is told: which inputs are asked for, and which choices there are.
+#[tokio::test]
+async fn a_form_is_told_what_depends_on_what() {
+    let (server, corpus) = (Server::start().await, corpus());
+    assert_eq!(store(&server, &corpus["inputs-depend"]).await.status, 200);
+    let look = async |kind: &str| {
+        let request = server.request(Method::POST, &format!("{API}/executions/corpus/inputs-depend/validate"));
+        let answer = server.send(request.header("content-type", FORM).body(form(&json!({"kind": kind})))).await;
+        let inputs = answer.json["inputs"].as_array().cloned().unwrap_or_default();
+        let told = inputs.into_iter().map(|input| (input["input"]["id"].as_str().unwrap_or("?").to_owned(), input));
+        told.collect::<BTreeMap<String, Json>>()
+    };
+    let (cloud, local) = (look("cloud").await, look("local").await);
+    let enabled = |told: &BTreeMap<String, Json>, id: &str| told[id]["enabled"].clone();
+    assert_eq!((enabled(&cloud, "provider"), enabled(&cloud, "folder")), (json!(true), json!(false)));
+    assert_eq!((enabled(&local, "provider"), enabled(&local, "folder")), (json!(false), json!(true)));
+    assert_eq!((&cloud["provider"]["value"], &cloud["provider"]["isDefault"]), (&json!("aws"), &json!(true)));
+    assert_eq!(cloud["size"]["input"]["values"], json!(["s", "m", "l"]));
+    assert_eq!(local["size"]["input"]["values"], json!(["one"]));
+    assert!(local["folder"]["errors"].is_array() && local["provider"].get("errors").is_none(), "{local:?}");
+}
+
 #[tokio::test]
 async fn an_expectation_that_is_wrong_is_found() {
     let (server, corpus) = (Server::start().await, corpus());
@@ -447,9 +469,17 @@ async fn an_expectation_that_is_wrong_is_found() {
         ("log", "nobody wrote this"),
         ("labels-after", r#"{"team": "none"}"#),
     ];
-    for (key, value) in wrong {
-        let mut case = right.clone();
+    let more = [
+        ("replay-inputs", "again-outputs", "{}"),
+        ("replay-inputs", "again-state", "FAILED"),
+        ("inputs-validators", "refuses", r#"{"whole": ["5"]}"#),
+        ("webhook-answer-text", "answer", "200 hello Eve"),
+        ("webhook-answer-text", "answer", "201 hello Ada"),
+    ];
+    let wrong = wrong.iter().map(|(key, value)| ("foreach-values", *key, *value)).chain(more);
+    for (name, key, value) in wrong {
+        let mut case = corpus[name].clone();
         case.head.insert(key.to_owned(), value.to_owned());
-        assert!(!run(&server, &case, &corpus).await.is_empty(), "{key}: {value}");
+        assert!(!run(&server, &case, &corpus).await.is_empty(), "{name}: {key}: {value}");
     }
 }
