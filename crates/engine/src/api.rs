@@ -102,7 +102,7 @@ pub enum AdmitError {
     #[error("the flow is disabled; set `disabled: false` and push it again")]
     Disabled,
     /// What the flow wants to hold before there is a run does not.
-    #[error("the flow's checks do not let a run begin: {}", .0.join("; "))]
+    #[error("Flow execution blocked: one or more condition checks evaluated to false.\nFailed checks: {}", .0.join(", "))]
     Checks(Vec<String>),
     #[error("the flow's {what} did not resolve: {message}")]
     Expression { what: &'static str, message: String },

@@ -286,7 +286,9 @@ impl Wants {
             match &op.kind {
                 OpKind::KvSet { namespace, key, .. }
                 | OpKind::KvGet { namespace, key, .. }
-                | OpKind::KvDelete { namespace, key, .. } => {
+                | OpKind::KvDelete { namespace, key, .. }
+                | OpKind::StateGet { namespace, key, .. }
+                | OpKind::StateSet { namespace, key, .. } => {
                     self.kv.insert((workspace.clone(), namespace.clone(), key.clone()));
                 }
                 OpKind::Toggle { flow, .. } => _ = self.schedules.insert((workspace.clone(), flow.clone())),

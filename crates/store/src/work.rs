@@ -306,6 +306,18 @@ pub enum OpKind {
         key: String,
         error_on_missing: bool,
     },
+    /// As [`OpKind::KvGet`], of a map; nothing is an empty one.
+    StateGet {
+        namespace: String,
+        key: String,
+        error_on_missing: bool,
+    },
+    /// Merge values into the map that is kept there.
+    StateSet {
+        namespace: String,
+        key: String,
+        data: serde_json::Map<String, Json>,
+    },
     /// Switch a trigger on or off.
     Toggle {
         flow: FlowRef,

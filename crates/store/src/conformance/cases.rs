@@ -94,6 +94,7 @@ macro_rules! conformance_cases {
             commits::a_child_that_ended_before_is_heard_of,
             commits::a_run_of_others_is_watched,
             commits::kv_ops_are_journaled,
+            commits::a_state_is_merged_where_it_is_kept,
             commits::a_failing_op_rolls_the_whole_commit_back,
             lists::logs_are_searched,
             lists::namespaces_of_keys_are_listed,

@@ -6,7 +6,7 @@ use semel_core::admission::*;
 use semel_core::ir::EffectClass;
 use semel_core::run::{EndStatus, Event, SNAPSHOT_VERSION, Status, StepKey};
 use semel_core::{Hash16, RunId};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 fn refused(b: &Bench, commit: RunCommit) {
     let before = b.dump();
@@ -355,6 +355,26 @@ pub fn kv_ops_are_journaled(b: &Bench) {
     assert_eq!(ok(b.op(run, delete(false))), (true, Some(json!({"deleted": false}))));
     assert_eq!(ok(b.op(run, delete(true))), (false, None));
     assert_eq!(b.head(run).version, 9);
+}
+
+pub fn a_state_is_merged_where_it_is_kept(b: &Bench) {
+    let run = b.start(b.event());
+    let ok = |done: CommitResult| match &done.appended[..] {
+        [Event::OpDone { ok, output, .. }] => (*ok, output.as_ref().map(|o| o.json().clone())),
+        other => panic!("one result expected: {other:?}"),
+    };
+    let get = |error_on_missing| OpKind::StateGet { namespace: "shop".into(), key: "s".into(), error_on_missing };
+    let set = |data: Json| OpKind::StateSet {
+        namespace: "shop".into(),
+        key: "s".into(),
+        data: data.as_object().cloned().unwrap_or_default(),
+    };
+    assert_eq!(ok(b.op(run, get(false))), (true, Some(json!({"count": 0, "data": {}}))));
+    assert_eq!(ok(b.op(run, get(true))), (false, None));
+    assert_eq!(ok(b.op(run, set(json!({"a": {"x": 1}, "b": 1})))), (true, Some(json!({"count": 2, "key": "s"}))));
+    assert_eq!(ok(b.op(run, set(json!({"a": {"y": 2}, "b": [2]})))), (true, Some(json!({"count": 2, "key": "s"}))));
+    let data = json!({"a": {"x": 1, "y": 2}, "b": [2]});
+    assert_eq!(ok(b.op(run, get(true))), (true, Some(json!({"count": 2, "data": data}))));
 }
 
 pub fn a_failing_op_rolls_the_whole_commit_back(b: &Bench) {

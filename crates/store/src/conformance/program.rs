@@ -363,7 +363,7 @@ impl<'a> Program<'a> {
     fn op(&mut self) -> CommitOp {
         let (namespace, key) = ("shop".to_owned(), format!("v{}", self.dice.below(3)));
         let error_on_missing = self.dice.chance(50);
-        let kind = match self.dice.below(11) {
+        let kind = match self.dice.below(13) {
             0 => OpKind::KvSet {
                 namespace,
                 key,
@@ -382,6 +382,11 @@ impl<'a> Program<'a> {
             8 => {
                 let (ticket, control) = (Hash16::of(&[b"ticket"]), serde_json::json!("Resume"));
                 OpKind::Ask { run: self.run().1, ticket, control, by: by() }
+            }
+            10 => OpKind::StateGet { namespace, key, error_on_missing },
+            11 => {
+                let data = [("a".to_owned(), self.json()), (key.clone(), self.json())].into_iter().collect();
+                OpKind::StateSet { namespace, key, data }
             }
             9 => OpKind::RunAgain { request: Box::new(self.admit()), by: by(), round: 2, announced: true },
             _ => OpKind::EnterLane,

@@ -195,6 +195,24 @@ fn run_ops(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, out: &mut Comm
     Ok(())
 }
 
+fn count_of(data: &Json) -> usize {
+    data.as_object().map_or(0, serde_json::Map::len)
+}
+
+/// Maps are merged; all else is replaced. What is there and no map was written by another hand, and makes way.
+fn merge(into: &mut Json, data: &serde_json::Map<String, Json>) {
+    if !into.is_object() {
+        *into = json!({});
+    }
+    let Some(fields) = into.as_object_mut() else { return };
+    for (name, value) in data {
+        match (fields.get_mut(name), value) {
+            (Some(there @ Json::Object(_)), Json::Object(more)) => merge(there, more),
+            _ => _ = fields.insert(name.clone(), value.clone()),
+        }
+    }
+}
+
 fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResult) -> Result<Option<Event>> {
     let workspace = run.workspace.clone();
     let at = tx.now();
@@ -243,6 +261,23 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
             false if *error_on_missing => missing(namespace, key),
             deleted => done(json!({"deleted": deleted})),
         },
+        OpKind::StateGet { namespace, key, error_on_missing } => match live_kv(tx, &workspace, namespace, key)? {
+            None if *error_on_missing => missing(namespace, key),
+            row => {
+                let data = row.map_or_else(|| json!({}), |row| row.value);
+                done(json!({"count": count_of(&data), "data": data}))
+            }
+        },
+        OpKind::StateSet { namespace, key, data } => {
+            let mut value = live_kv(tx, &workspace, namespace, key)?.map_or_else(|| json!({}), |row| row.value);
+            merge(&mut value, data);
+            let (workspace, overwrite) = (&workspace, true);
+            kv_set(
+                tx,
+                &KvWrite { workspace, namespace, key, value: &value, kv_type: "JSON", overwrite, ttl_ms: None },
+            )?;
+            done(json!({"count": count_of(&value), "key": key}))
+        }
         OpKind::Toggle { flow, trigger, enabled } => {
             let change = if *enabled { TriggerChange::Enable } else { TriggerChange::Disable };
             match triggers::change(tx, &workspace, flow, trigger, &change)? {
