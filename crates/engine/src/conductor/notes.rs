@@ -98,6 +98,10 @@ impl Notes {
                     note.reason = failure.as_ref().map(|failure| failure.message().to_owned());
                 }
             }
+            Event::Replayed { back: Some(back), .. } => {
+                self.tasks.retain(|_, note| back.keeps(&flow.index, &note.step));
+                self.last = None;
+            }
             Event::Replayed { from, .. } => {
                 let kept: Vec<&str> =
                     flow.index.flow.tasks.iter().take(*from as usize).map(|task| task.id.as_str()).collect();
