@@ -176,6 +176,17 @@ impl Hash16 {
         self.0.iter().map(|b| format!("{b:02x}")).collect()
     }
 
+    /// In the shape of a UUID.
+    pub fn uuid(&self) -> uuid::Uuid {
+        uuid::Uuid::from_bytes(self.0)
+    }
+
+    /// Reads that shape.
+    pub fn from_uuid(text: &str) -> Option<Hash16> {
+        let is_shaped = text.len() == 36;
+        uuid::Uuid::try_parse(text).ok().filter(|_| is_shaped).map(|uuid| Hash16(*uuid.as_bytes()))
+    }
+
     pub fn from_hex(text: &str) -> Option<Hash16> {
         if text.len() != 32 || !text.is_ascii() {
             return None;

@@ -8,13 +8,14 @@
 use crate::api::{Control, ControlError, ErrandAnswer};
 use crate::handle::Engine;
 use parking_lot::Mutex;
-use semel_core::run::By;
-use semel_core::{Hash16, WorkspaceId};
+use semel_core::run::{By, StepKey};
+use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
-use semel_store::{Done, ErrandRow, ErrandWord, StoreError, TakeErrands, Work};
+use semel_store::{Done, ErrandQueue, ErrandRow, ErrandWord, LogLine, StoreError, TakeErrands, Work};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -43,6 +44,31 @@ impl Bells {
     }
 }
 
+/// Who asked for errands of a queue last, at this node.
+#[derive(Clone, Debug)]
+pub struct Polled {
+    pub from: ErrandQueue,
+    pub worker: String,
+    pub at: Millis,
+}
+
+/// Queues that are remembered as asked for; more are not.
+const POLLED_MAX: usize = 10_000;
+
+/// The last asking at each queue.
+#[derive(Default)]
+pub struct PollBook(Mutex<BTreeMap<(WorkspaceId, ErrandQueue), (String, Millis)>>);
+
+impl PollBook {
+    fn note(&self, request: &TakeErrands, at: Millis) {
+        let mut known = self.0.lock();
+        let key = (request.workspace.clone(), request.from.clone());
+        if known.len() < POLLED_MAX || known.contains_key(&key) {
+            known.insert(key, (request.worker.clone(), at));
+        }
+    }
+}
+
 /// An errand as whoever takes it is given it.
 #[derive(Clone, Debug)]
 pub struct Errand {
@@ -64,8 +90,31 @@ pub enum ErrandError {
 }
 
 impl Engine {
+    /// Who asked for errands of this workspace at this node, since it began.
+    pub fn polled(&self, workspace: &WorkspaceId) -> Vec<Polled> {
+        let known = self.poll_book.0.lock();
+        let own = known.iter().filter(|((owner, _), _)| owner == workspace);
+        own.map(|((_, from), (worker, at))| Polled { from: from.clone(), worker: worker.clone(), at: *at }).collect()
+    }
+
+    /// Lines about a step of a run from someone outside; false if there is no such run.
+    pub async fn add_logs(
+        &self,
+        workspace: &WorkspaceId,
+        run: RunId,
+        step: StepKey,
+        level: &str,
+        lines: Vec<LogLine>,
+    ) -> Result<bool, StoreError> {
+        let nonce = self.added_lines.fetch_add(lines.len() as u64, Ordering::Relaxed);
+        let (workspace, level) = (workspace.clone(), level.to_owned());
+        let done = self.write(Work::AddLogs { workspace, run, step, level, lines, nonce }).await?;
+        Ok(!matches!(done, Done::Missing))
+    }
+
     /// Hands errands out; waits at most so long for the first.
     pub async fn take_errands(&self, request: TakeErrands, wait: Duration) -> Result<Vec<Errand>, StoreError> {
+        self.poll_book.note(&request, self.clock.now());
         let until = self.clock.now().plus(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         let bell = (!wait.is_zero()).then(|| self.bells.at(&request.workspace, &request.from.queue));
         loop {

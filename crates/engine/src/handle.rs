@@ -4,7 +4,7 @@ use crate::admit::{admission, is_checked, prepare, sketch};
 use crate::api::*;
 use crate::away;
 use crate::driver::{Born, Driver, Happened};
-use crate::errands::Bells;
+use crate::errands::{Bells, PollBook};
 use crate::files::Upload;
 use crate::flows::{Flows, LoadedFlow};
 use crate::polling::Poll;
@@ -64,6 +64,9 @@ pub struct Engine {
     /// Polls whose turn has come.
     polls: Mutex<Vec<Poll>>,
     pub(crate) bells: Arc<Bells>,
+    pub(crate) poll_book: PollBook,
+    /// Lines added by others, counted from a random number on.
+    pub(crate) added_lines: AtomicU64,
 }
 
 /// Who hears of a durable admission. Cloned into the store's answer, so that it is told whether or
@@ -175,6 +178,7 @@ impl Engine {
             let (told, flows) = (told.clone(), flows.clone());
             cluster.listen(Box::new(move |note| told.heard(&flows, note)));
         }
+        let first_line = services.entropy.random();
         let engine = Arc::new(Engine {
             services,
             flows,
@@ -191,6 +195,8 @@ impl Engine {
             performer,
             polls: Mutex::default(),
             bells,
+            poll_book: PollBook::default(),
+            added_lines: AtomicU64::new(first_line),
         });
         (engine, shell)
     }

@@ -49,10 +49,12 @@ pub mod taskruns;
 mod tests;
 mod triggers;
 mod webhooks;
+pub mod workflows;
 
 pub use api::*;
 pub use checks::FailedCheck;
-pub use errands::{Errand, ErrandError};
+pub use conductor::{TaskStory, WorkflowStory};
+pub use errands::{Errand, ErrandError, Polled};
 pub use handle::{Engine, Parts};
 pub use inspect::CheckedInput;
 pub use pauses::OpenPause;

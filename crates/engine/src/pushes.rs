@@ -103,7 +103,12 @@ impl Engine {
     }
 
     /// A write after which the newest revision of the flow is another one, here and at the other nodes.
-    async fn write_flow(&self, workspace: &WorkspaceId, flow: &FlowRef, work: Work) -> Result<Done, StoreError> {
+    pub(crate) async fn write_flow(
+        &self,
+        workspace: &WorkspaceId,
+        flow: &FlowRef,
+        work: Work,
+    ) -> Result<Done, StoreError> {
         let (flows, owner, written) = (self.flows.clone(), workspace.clone(), flow.clone());
         let (reply, answer) = oneshot::channel();
         self.store().submit(

@@ -7,8 +7,8 @@
 
 use crate::codes::Code;
 use crate::problem::Problem;
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderName};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
@@ -238,6 +238,23 @@ pub fn bearer_or_password(headers: &HeaderMap) -> Result<String, Problem> {
     let decoded = STANDARD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
     let (_, password) = decoded.split_once(':').ok_or_else(invalid)?;
     Ok(password.to_owned())
+}
+
+const X_AUTHORIZATION: HeaderName = HeaderName::from_static("x-authorization");
+
+/// As [`bearer`]; also the bare token of `X-Authorization`, where clients of Conductor send it.
+pub fn bearer_or_own(headers: &HeaderMap) -> Result<&str, Problem> {
+    let mut given = headers.get_all(X_AUTHORIZATION).iter();
+    match (given.next(), given.next()) {
+        (Some(only), None) => only.to_str().map(str::trim).map_err(|_| invalid()),
+        (Some(_), Some(_)) => Err(invalid()),
+        (None, _) => bearer(headers),
+    }
+}
+
+/// The token of these two parts. What is a whole token already is one.
+pub fn joined(id: &str, secret: &str) -> String {
+    if secret.starts_with(PREFIX) { secret.to_owned() } else { format!("{PREFIX}{id}_{secret}") }
 }
 
 /// Scheme and credentials.

@@ -81,6 +81,7 @@ codes! {
 
     // Before the decision.
     FlowUnknown = "flow_unknown", 404, "There is no such flow";
+    DefinitionUnknown = "definition_unknown", 404, "There is no such definition";
     FlowAmbiguous = "flow_ambiguous", 409, "Several flows have this id";
     FlowDisabled = "flow_disabled", 409, "The flow is disabled";
     ChecksFailed = "checks_failed", 422, "The flow's checks do not hold";
@@ -105,6 +106,7 @@ codes! {
 
     // Runs and keys, managed.
     RunUnknown = "run_unknown", 404, "There is no such run";
+    TaskUnknown = "task_unknown", 404, "There is no such task";
     NotPossible = "not_possible", 409, "The run's state does not allow this";
     RunLive = "run_live", 409, "The run has not ended";
     DoubtOpen = "doubt_open", 409, "The run has an effect in doubt";

@@ -5,6 +5,7 @@
 use crate::auth::{self, Principal};
 use crate::call::{Answer, Call, Incoming, Query};
 use crate::codes::Code;
+use crate::doors::conductor;
 use crate::doors::kestra::{self, tenant};
 use crate::problem::{Problem, ProblemCode};
 use crate::refusals::Refused;
@@ -101,7 +102,14 @@ async fn answer(app: &AppState, found: Found, request: Request) -> Response {
 
 /// A refusal in the shape of the door that the path belongs to.
 fn refusal(uri: &Uri, problem: Problem) -> Response {
-    if kestra::is_under(uri.path()) { kestra::error::response(problem, uri) } else { problem.into_response() }
+    let path = uri.path();
+    if kestra::is_under(path) {
+        kestra::error::response(problem, uri)
+    } else if conductor::is_under(path) {
+        conductor::error::response(problem)
+    } else {
+        problem.into_response()
+    }
 }
 
 /// The library stops reading a head that outgrows its buffer, and how far it reads depends on how the bytes come in;
@@ -207,6 +215,7 @@ async fn identify(
         Some(tenant) if app.config().dev => tenant::dev(app, tenant).await?,
         Some(tenant) => tenant::belongs(token_principal(app, &auth::bearer_or_password(headers)?).await?, tenant)?,
         None if app.config().dev => dev_principal(app, headers).await?,
+        None if conductor::is_under(route.path) => token_principal(app, auth::bearer_or_own(headers)?).await?,
         None => token_principal(app, auth::bearer(headers)?).await?,
     };
     if !route.access.allows(&principal) {
@@ -216,7 +225,7 @@ async fn identify(
     Ok(Some(principal))
 }
 
-async fn token_principal(app: &AppState, text: &str) -> Result<Principal, Problem> {
+pub(crate) async fn token_principal(app: &AppState, text: &str) -> Result<Principal, Problem> {
     let Some(presented) = auth::parse_token(text) else {
         return Err(Problem::new(Code::TokenInvalid, "this is not a token; tokens look like sml_<id>_<secret>"));
     };
@@ -284,9 +293,10 @@ fn query(route: &Route, uri: &Uri) -> Result<Query, Problem> {
             "the query string cannot be read; encode it as name=value&name=value in UTF-8",
         ));
     };
-    // Kestra ignores what it does not know, and its clients rely on that.
+    // Kestra and Conductor ignore what they do not know, and their clients rely on that.
     if route.query != ANY_QUERY
         && !kestra::is_under(uri.path())
+        && !conductor::is_under(uri.path())
         && let Some((name, _)) = pairs.iter().find(|(name, _)| !route.query.contains(&name.as_str()))
     {
         // A misspelt filter that is ignored answers a question nobody asked.

@@ -1,5 +1,6 @@
 //! `/openapi.json`, made from the route table.
 
+mod conductor;
 mod kestra;
 mod kestra_resources;
 mod schema;
@@ -71,6 +72,9 @@ fn responses(route: &Route, shape: Option<&Shape>) -> Json {
     let refused = |why: &str| {
         if crate::doors::kestra::is_under(route.path) {
             return kestra::refused(why);
+        }
+        if crate::doors::conductor::is_under(route.path) {
+            return conductor::refused(why);
         }
         json!({
             "description": why,

@@ -6,6 +6,7 @@
 
 use crate::auth::Access::{self, *};
 use crate::call::{Answer, Call};
+use crate::doors::conductor;
 use crate::doors::kestra::{self, executions};
 use crate::doors::native::*;
 use crate::doors::{health, trigger, webhook};
@@ -130,6 +131,10 @@ const FILE_QUERY: &[&str] = &["path"];
 const PREVIEW_QUERY: &[&str] = &["path", "maxRows", "encoding"];
 const DELETE_QUERY: &[&str] = &["deleteLogs", "deleteMetrics", "deleteStorage"];
 const LINEAGE_QUERY: &[&str] = &["destinationOnly", "expandAll"];
+
+const START_QUERY: &[&str] = &["version", "correlationId", "priority"];
+const EXECUTE_QUERY: &[&str] = &["requestId", "waitUntilTaskRef", "waitForSeconds", "consistency", "returnStrategy"];
+const POLL_QUERY: &[&str] = &["workerid", "domain", "count", "timeout"];
 
 /// The table.
 #[rustfmt::skip]
@@ -326,6 +331,49 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/api/v1/{tenant}/executions/change-status/by-query", Operator, Raw, ANY_QUERY, "Call the ends of what a search finds another one.", to!(executions::bulk::change_status_by_query)),
     route(Delete, "/api/v1/{tenant}/executions/by-ids", Operator, Raw, DELETE_QUERY, "Forget several terminated executions.", to!(executions::bulk::delete_by_ids)),
     route(Delete, "/api/v1/{tenant}/executions/by-query", Operator, Nothing, ANY_QUERY, "Forget the terminated ones of what a search finds.", to!(executions::bulk::delete_by_query)),
+    // Conductor's URLs. Names at one place of a path are the same in all rows: `id` is also the name of a workflow to start.
+    route(Get,    "/health",                                Open,     Nothing, NONE, "Whether the store takes writes, in Conductor's shape.", to!(conductor::token::health)),
+    route(Post,   "/api/token",                             Open,     Raw,     NONE, "A token for its two parts; 404 where none is asked for.", to!(conductor::token::post)),
+    route(Get,    "/api/token/userInfo",                    Viewer,   Nothing, NONE, "Who the token belongs to.", to!(conductor::token::user)),
+    route(Get,    "/api/version",                           Viewer,   Nothing, NONE, "The version of the server.", to!(conductor::token::version)),
+    route(Get,    "/api/metadata/taskdefs",                 Viewer,   Nothing, ANY_QUERY, "All task definitions.", to!(conductor::task_defs::list)),
+    route(Post,   "/api/metadata/taskdefs",                 Author,   Raw,     NONE, "Register task definitions.", to!(conductor::task_defs::post)),
+    route(Put,    "/api/metadata/taskdefs",                 Author,   Raw,     NONE, "Replace a task definition.", to!(conductor::task_defs::update)),
+    route(Get,    "/api/metadata/taskdefs/{name}",          Viewer,   Nothing, ANY_QUERY, "One task definition.", to!(conductor::task_defs::get)),
+    route(Delete, "/api/metadata/taskdefs/{name}",          Author,   Nothing, NONE, "Forget a task definition.", to!(conductor::task_defs::delete)),
+    route(Get,    "/api/metadata/workflow",                 Viewer,   Nothing, ANY_QUERY, "All workflow definitions.", to!(conductor::metadata::list)),
+    route(Post,   "/api/metadata/workflow",                 Author,   Raw,     &["overwrite", "newVersion"], "Register a workflow definition.", to!(conductor::metadata::create)),
+    route(Put,    "/api/metadata/workflow",                 Author,   Raw,     &["overwrite", "newVersion"], "Register workflow definitions, those that are there as well.", to!(conductor::metadata::update)),
+    route(Post,   "/api/metadata/workflow/validate",        Author,   Raw,     NONE, "Check a workflow definition.", to!(conductor::metadata::validate)),
+    route(Get,    "/api/metadata/workflow/names-and-versions", Viewer, Nothing, NONE, "Names of workflows with their versions.", to!(conductor::metadata::names_and_versions)),
+    route(Get,    "/api/metadata/workflow/latest-versions", Viewer,   Nothing, NONE, "The newest definition of each name.", to!(conductor::metadata::latest_versions)),
+    route(Get,    "/api/metadata/workflow/{name}",          Viewer,   Nothing, &["version", "metadata"], "One workflow definition.", to!(conductor::metadata::get)),
+    route(Delete, "/api/metadata/workflow/{name}/{version}", Author,  Nothing, NONE, "Forget a workflow definition.", to!(conductor::metadata::delete)),
+    route(Post,   "/api/workflow",                          Trigger,  Raw,     NONE, "Start a workflow; the request is the body.", to!(conductor::start::request)).at(Door::Conductor),
+    route(Post,   "/api/workflow/{id}",                     Trigger,  Raw,     START_QUERY, "Start a workflow by name; the body is its input.", to!(conductor::start::named)).at(Door::Conductor),
+    route(Post,   "/api/workflow/start/{name}/{version}",   Trigger,  Raw,     START_QUERY, "Start a version of a workflow; the body is its input.", to!(conductor::start::versioned)).at(Door::Conductor),
+    route(Post,   "/api/workflow/execute/{name}/{version}", Trigger,  Raw,     EXECUTE_QUERY, "Start a workflow and wait for it.", to!(conductor::execute::post)).at(Door::Conductor),
+    route(Get,    "/api/workflow/execute/{name}",           Trigger,  Raw,     START_QUERY, "Start a workflow without an input, and answer its output.", to!(conductor::execute::bare)).at(Door::Conductor),
+    route(Post,   "/api/workflow/execute/{name}",           Trigger,  Raw,     START_QUERY, "Start a workflow, and answer its output.", to!(conductor::execute::bare)).at(Door::Conductor),
+    route(Get,    "/api/workflow/{id}",                     Viewer,   Nothing, &["includeTasks", "summarize"], "A workflow, with its tasks.", to!(conductor::workflow::get)),
+    route(Get,    "/api/tasks/poll/{type}",                 Operator, Nothing, POLL_QUERY, "Take a task; 204 if there is none.", to!(conductor::tasks::poll)),
+    route(Get,    "/api/tasks/poll/batch/{type}",           Operator, Nothing, POLL_QUERY, "Take several tasks, and wait for the first.", to!(conductor::tasks::poll_batch)),
+    route(Post,   "/api/tasks",                             Operator, Raw,     NONE, "What became of a task.", to!(conductor::update::post)),
+    route(Post,   "/api/tasks/update-v2",                   Operator, Raw,     NONE, "What became of a task; the next one for the same worker.", to!(conductor::update::post_v2)),
+    route(Get,    "/api/tasks/{id}",                        Viewer,   Nothing, NONE, "One task.", to!(conductor::tasks::get)),
+    route(Get,    "/api/tasks/{id}/log",                    Operator, Nothing, NONE, "What was said of a task.", to!(conductor::tasks::logs)),
+    route(Post,   "/api/tasks/{id}/log",                    Operator, Raw,     NONE, "Say something of a task.", to!(conductor::tasks::log)),
+    route(Post,   "/api/tasks/{id}/{ref}/{status}",         Operator, Raw,     &["workerid"], "What became of a task of a workflow, by its name.", to!(conductor::signal::by_reference)),
+    route(Post,   "/api/tasks/{id}/{ref}/{status}/sync",    Operator, Raw,     &["workerid"], "The same; the workflow as it is then.", to!(conductor::signal::by_reference_sync)),
+    route(Post,   "/api/tasks/{id}/{ref}/signal",           Operator, Raw,     NONE, "Answer the task that a workflow waits at; the status stands in the place of a name.", to!(conductor::signal::post)),
+    route(Post,   "/api/tasks/{id}/{ref}/signal/sync",      Operator, Raw,     &["returnStrategy", "timeoutMillis"], "The same, and wait for what comes of it.", to!(conductor::signal::post_sync)),
+    route(Get,    "/api/tasks/queue/sizes",                 Viewer,   Nothing, ANY_QUERY, "How many tasks wait, by type.", to!(conductor::queues::sizes)),
+    route(Get,    "/api/tasks/queue/size",                  Viewer,   Nothing, &["taskType", "domain"], "How many tasks of a type wait.", to!(conductor::queues::size)),
+    route(Get,    "/api/tasks/queue/all",                   Viewer,   Nothing, NONE, "How many tasks wait, of all types.", to!(conductor::queues::all)),
+    route(Get,    "/api/tasks/queue/all/verbose",           Viewer,   Nothing, NONE, "The same, with how many somebody has.", to!(conductor::queues::verbose)),
+    route(Get,    "/api/tasks/queue/polldata",              Viewer,   Nothing, &["taskType"], "Who asked for tasks of a type last.", to!(conductor::queues::poll_data)),
+    route(Get,    "/api/tasks/queue/polldata/all",          Viewer,   Nothing, NONE, "Who asked for tasks last.", to!(conductor::queues::all_poll_data)),
+    route(Post,   "/api/tasks/queue/requeue/{type}",        Operator, Raw,     NONE, "How many tasks of a type wait; none falls out of its queue.", to!(conductor::queues::requeue)),
 ];
 
 #[cfg(test)]
@@ -344,8 +392,10 @@ mod tests {
         let open: BTreeSet<&str> =
             ROUTES.iter().filter(|route| route.access.is_open()).map(|route| route.path).collect();
         let expected = [
+            "/api/token",
             "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}",
             "/api/v1/{tenant}/executions/webhook/{namespace}/{flow}/{key}/{path}",
+            "/health",
             "/health/live",
             "/health/ready",
             "/openapi.json",

@@ -1,6 +1,7 @@
 //! What all handlers share.
 
 use crate::auth::{RandomFn, TokenCache, os_random};
+use crate::doors::conductor::signal::Unheard;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::refusals::Refusals;
@@ -67,6 +68,7 @@ struct Inner {
     tokens: TokenCache,
     metrics: Metrics,
     refusals: Refusals,
+    unheard: Arc<Unheard>,
     streams: Arc<Semaphore>,
     large_bodies: Arc<Semaphore>,
     stopping: CancellationToken,
@@ -78,7 +80,8 @@ impl AppState {
         let streams = Arc::new(Semaphore::new(config.limits.event_streams_max));
         let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
         let (tokens, refusals, stopping) = (TokenCache::default(), Refusals::default(), CancellationToken::new());
-        let inner = Inner { engine, config, tokens, metrics, refusals, streams, large_bodies, stopping };
+        let unheard = Arc::default();
+        let inner = Inner { engine, config, tokens, metrics, refusals, unheard, streams, large_bodies, stopping };
         AppState { inner: Arc::new(inner) }
     }
 
@@ -104,6 +107,11 @@ impl AppState {
 
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.inner.refusals
+    }
+
+    /// Requests whose callers may not have heard what they came to.
+    pub(crate) fn unheard(&self) -> &Arc<Unheard> {
+        &self.inner.unheard
     }
 
     /// Permits for event streams.

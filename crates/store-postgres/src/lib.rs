@@ -183,6 +183,7 @@ fn writer_of(work: &Work, writers: usize) -> usize {
         Work::TouchErrand { id, .. } => *id,
         Work::DeleteRun { run, .. }
         | Work::DeleteLogs { run, .. }
+        | Work::AddLogs { run, .. }
         | Work::EraseRun { run, .. }
         | Work::Message { run, .. }
         | Work::DeleteFile { run, .. } => Hash16(*run.as_bytes()),

@@ -198,6 +198,8 @@ impl Wants {
                 self.keys_are_known = true;
             }
             Work::DeleteLogs { workspace, run } => self.run((workspace.clone(), *run), Lock::Update),
+            // Only whether there is such a run, and whether it is erased, is asked.
+            Work::AddLogs { workspace, run, .. } => self.run((workspace.clone(), *run), Lock::Share),
             Work::DeleteRun { workspace, run } | Work::EraseRun { workspace, run } => {
                 self.run((workspace.clone(), *run), Lock::Update);
                 self.claims_of.insert((workspace.clone(), *run));

@@ -25,7 +25,7 @@ pub use cluster::{Cluster, Ear, NodeRow, NodeState, Note};
 pub use error::StoreError;
 pub use reads::*;
 pub use rows::*;
-pub use script::RELEASED_FROM;
+pub use script::{OUTSIDE_FROM, RELEASED_FROM};
 pub use tx::{Look, Result, Tx};
 pub use work::*;
 

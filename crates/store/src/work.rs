@@ -479,6 +479,16 @@ pub enum Work {
         workspace: WorkspaceId,
         run: RunId,
     },
+    /// What someone outside has to say of a step. Answered with [`Done::Missing`] when there is no such run.
+    AddLogs {
+        workspace: WorkspaceId,
+        run: RunId,
+        step: StepKey,
+        level: String,
+        lines: Vec<LogLine>,
+        /// Tells apart what is added in the same millisecond: no two additions of one process have the same.
+        nonce: u64,
+    },
     /// Removes the log of an ended run. Who freed its key stays.
     DeleteLogs {
         workspace: WorkspaceId,
@@ -517,6 +527,13 @@ pub enum Work {
         row: RestoredRow,
         accepted: Option<By>,
     },
+}
+
+/// One line, with its own instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    pub at: Millis,
+    pub message: String,
 }
 
 #[derive(Clone, Debug)]

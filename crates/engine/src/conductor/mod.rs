@@ -9,6 +9,7 @@
 //! | `fork` | the tasks of a dynamic fork |
 //! | `loops` | what a DO_WHILE does after a round |
 //! | `starts` | which workflow a task starts, and under which key |
+//! | `story` | a run as its door shows it |
 
 mod errands;
 mod fork;
@@ -17,7 +18,9 @@ mod loops;
 mod notes;
 mod roots;
 mod starts;
+mod story;
 
 pub use loops::exit_state;
 pub use notes::Notes;
 pub use starts::sub_workflow_output;
+pub use story::{TaskStory, WorkflowStory};

@@ -67,6 +67,11 @@ pub fn compile(definition: &Json, limits: &Limits) -> Result<CompiledWorkflow, V
     compile_as(definition, limits, None)
 }
 
+/// Compiles one definition that is stored under another id than its name and version say.
+pub fn compile_under(definition: &Json, limits: &Limits, id: String) -> Result<CompiledWorkflow, Vec<Violation>> {
+    compile_as(definition, limits, Some(id))
+}
+
 /// `id` is that of a definition inside another one.
 fn compile_as(definition: &Json, limits: &Limits, id: Option<String>) -> Result<CompiledWorkflow, Vec<Violation>> {
     let (workflow, mut violations) = model::read(definition);

@@ -49,6 +49,7 @@ pub fn prefer_wait(headers: &HeaderMap, ms_max: u64) -> Option<Duration> {
 const WITHHELD: &[&str] = &[
     "authorization",
     "proxy-authorization",
+    "x-authorization",
     "cookie",
     "x-signature",
     "x-hub-signature",

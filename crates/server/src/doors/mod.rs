@@ -1,6 +1,7 @@
 //! Handlers: translation between HTTP and the engine. Rules live below.
 
 pub mod answer;
+pub mod conductor;
 pub mod event;
 pub mod follow;
 pub mod health;

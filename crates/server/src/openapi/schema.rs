@@ -169,6 +169,7 @@ pub fn components() -> Json {
             has("seen_at", time()), has("lease_until", nothing_or(time())), has("runs_owned", number()), has("is_self", flag()),
         ]),
         "KestraError": super::kestra::refusal(),
+        "ConductorError": super::conductor::refusal(),
         "Execution": super::kestra::execution(),
         "TaskRun": super::kestra::task_run(),
         "Refusal": object([has("at", time()), has("door", text()), has("code", text()), has("path", text())]),

@@ -43,6 +43,11 @@ pub fn accepts() -> Shape {
     Shape { body: None, body_required: false, answers: Answers::Accepted }
 }
 
+/// 200 and nothing more.
+pub fn stays_silent() -> Shape {
+    Shape { body: None, body_required: false, answers: Answers::Empty }
+}
+
 pub fn says(kind: &'static str) -> Shape {
     Shape { body: None, body_required: false, answers: Answers::Text(kind) }
 }
@@ -127,7 +132,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Post, "/v1/tokens") => takes(new_token(), made_token()),
         (Verb::Get, "/v1/workspaces") => pages("Workspace"),
         (Verb::Post, "/v1/workspaces") => takes(body([has("id", workspace())]), named("Workspace")),
-        _ => return super::kestra::shape(route),
+        _ => return super::kestra::shape(route).or_else(|| super::conductor::shape(route)),
     })
 }
 

@@ -20,7 +20,7 @@ mod triggers;
 pub use admit::{admit, head_of, peek};
 pub use ending::watch_hash;
 pub use hear::listener;
-pub use manage::RELEASED_FROM;
+pub use manage::{OUTSIDE_FROM, RELEASED_FROM};
 
 use crate::tx::{Result, Tx};
 use crate::work::{Done, Work};
@@ -61,6 +61,9 @@ pub fn apply(tx: &mut dyn Tx, work: &Work) -> Result<Done> {
         Work::PutWorkspace(row) => manage::put_workspace(tx, row),
         Work::ReleaseKey { workspace, hash, by } => manage::release_key(tx, workspace, *hash, by),
         Work::DeleteRun { workspace, run } => manage::delete_run(tx, workspace, *run),
+        Work::AddLogs { workspace, run, step, level, lines, nonce } => {
+            manage::add_logs(tx, workspace, *run, &manage::LinesOf { step, level, lines, nonce: *nonce })
+        }
         Work::DeleteLogs { workspace, run } => manage::delete_logs(tx, workspace, *run),
         Work::EraseRun { workspace, run } => manage::erase_run(tx, workspace, *run),
         Work::PutChunk(chunk) => files::put_chunk(tx, chunk),

@@ -1,0 +1,84 @@
+//! What the routes of the Conductor door take and answer.
+
+use super::schema::*;
+use super::shapes::{Shape, says, shows, stays_silent};
+use crate::codes::Code;
+use crate::routes::{Route, Verb};
+use serde_json::{Value as Json, json};
+
+/// Ids and versions are plain text.
+const TEXT: &str = "text/plain";
+
+/// `None` for a route that nobody described.
+pub fn shape(route: &Route) -> Option<Shape> {
+    let list_of_maps = || shows(list(map()));
+    Some(match (route.method, route.path) {
+        (Verb::Get, "/health") => shows(object([
+            has("healthy", flag()),
+            has("healthResults", list(any())),
+            has("suppressedHealthResults", list(any())),
+        ])),
+        (Verb::Post, "/api/token") => shows(object([has("token", text()), has("userId", text())])),
+        (Verb::Get, "/api/token/userInfo") => shows(map()),
+        (Verb::Get, "/api/version") => says(TEXT),
+        (Verb::Get, "/api/metadata/taskdefs" | "/api/metadata/workflow" | "/api/metadata/workflow/latest-versions") => {
+            list_of_maps()
+        }
+        (Verb::Get, "/api/metadata/taskdefs/{name}" | "/api/metadata/workflow/{name}") => shows(map()),
+        (Verb::Get, "/api/metadata/workflow/names-and-versions") => shows(map()),
+        (Verb::Put, "/api/metadata/workflow") => shows(bulk()),
+        (_, path) if path.starts_with("/api/metadata/") => stays_silent(),
+        (Verb::Post, "/api/workflow" | "/api/workflow/{id}" | "/api/workflow/start/{name}/{version}") => says(TEXT),
+        (Verb::Post, "/api/workflow/execute/{name}/{version}") => shows(any()),
+        (_, "/api/workflow/execute/{name}") => shows(map()),
+        (Verb::Get, "/api/workflow/{id}") => shows(workflow()),
+        (Verb::Get, "/api/tasks/poll/{type}" | "/api/tasks/{id}") => shows(task()),
+        (Verb::Get, "/api/tasks/poll/batch/{type}") => shows(list(task())),
+        (Verb::Post, "/api/tasks" | "/api/tasks/{id}/{ref}/{status}" | "/api/tasks/queue/requeue/{type}") => says(TEXT),
+        (Verb::Post, "/api/tasks/update-v2") => shows(task()),
+        (Verb::Get, "/api/tasks/{id}/log") => {
+            shows(list(object([has("log", text()), has("taskId", text()), has("createdTime", number())])))
+        }
+        (Verb::Post, "/api/tasks/{id}/log" | "/api/tasks/{id}/{ref}/signal") => stays_silent(),
+        (Verb::Post, "/api/tasks/{id}/{ref}/{status}/sync") => shows(workflow()),
+        (Verb::Post, "/api/tasks/{id}/{ref}/signal/sync") => shows(any()),
+        (Verb::Get, "/api/tasks/queue/size") => shows(number()),
+        (Verb::Get, "/api/tasks/queue/polldata" | "/api/tasks/queue/polldata/all") => list_of_maps(),
+        (Verb::Get, path) if path.starts_with("/api/tasks/queue/") => shows(map()),
+        _ => return None,
+    })
+}
+
+/// What became of each of several.
+pub fn bulk() -> Json {
+    object([has("bulkErrorResults", map()), has("bulkSuccessfulResults", list(text()))])
+}
+
+/// As much of a workflow as clients rely on; there is more.
+pub fn workflow() -> Json {
+    json!({"type": "object", "required": ["workflowId", "workflowName", "status", "tasks"],
+        "properties": {"workflowId": id(), "workflowName": text(), "status": text(), "tasks": list(task())}})
+}
+
+pub fn task() -> Json {
+    json!({"type": "object", "required": ["taskId", "workflowInstanceId", "status"],
+        "properties": {"taskId": id(), "workflowInstanceId": id(), "status": text(), "referenceTaskName": text()}})
+}
+
+/// A refusal of this door.
+pub fn refusal() -> Json {
+    object([
+        has("status", number()),
+        has("message", text()),
+        has("instance", text()),
+        has("retryable", flag()),
+        has("code", words(Code::ALL.iter().map(|code| code.word()))),
+        may("error", text()),
+        may("metadata", map()),
+        may("validationErrors", list(map())),
+    ])
+}
+
+pub fn refused(why: &str) -> Json {
+    json!({"description": why, "content": {"application/json": {"schema": named("ConductorError")}}})
+}
