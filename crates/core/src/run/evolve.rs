@@ -254,7 +254,7 @@ impl RunState {
         } else {
             Work::Group(GroupState { asks, ..GroupState::new(ListName::Tasks, 1, None) })
         };
-        self.steps.insert(key.clone(), Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, work });
+        self.steps.insert(key.clone(), Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, errand: false, work });
     }
 
     fn answer_group(&mut self, key: &StepKey, stop: bool, failure: Option<&Failure>) {
@@ -274,7 +274,7 @@ impl RunState {
 
     fn set_errand(&mut self, key: &StepKey, attempt: u32, terms: Option<&ErrandTerms>) {
         let Some(step) = self.steps.get_mut(key) else { return };
-        step.attempt = attempt;
+        (step.attempt, step.errand) = (attempt, true);
         match (&mut step.work, terms) {
             (work, Some(terms)) => *work = Work::Errand { terms: Box::new(terms.clone()), rests: false },
             (Work::Errand { rests, .. }, None) => *rests = false,
@@ -469,8 +469,11 @@ impl RunState {
         }
         if keep {
             if let Some(step) = self.steps.get_mut(key) {
-                if let Work::Child { run: Some(run), .. } = &step.work {
-                    self.failed_children.insert(key.clone(), *run);
+                match &step.work {
+                    Work::Child { run: Some(run), .. } => _ = self.failed_children.insert(key.clone(), *run),
+                    // The attempt that was out is over.
+                    Work::Errand { rests: false, .. } => step.attempt += 1,
+                    _ => {}
                 }
                 match &step.work {
                     Work::Group(_) => {}
@@ -517,5 +520,5 @@ impl RunState {
 
 pub(super) fn root_step(take: u32) -> Step {
     let work = Work::Group(GroupState::new(ListName::Tasks, 1, None));
-    Step { take, round: 0, attempt: 1, first_at: None, new_keys: 0, work }
+    Step { take, round: 0, attempt: 1, first_at: None, new_keys: 0, errand: false, work }
 }

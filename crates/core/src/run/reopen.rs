@@ -58,7 +58,7 @@ impl RunState {
         }
         let work = Work::Group(frame.group.clone());
         let first_at = self.steps.get(&frame.step).and_then(|step| step.first_at).or(Some(at));
-        let step = Step { take: frame.take, round: frame.round, attempt: 1, first_at, new_keys: 0, work };
+        let step = Step { take: frame.take, round: frame.round, attempt: 1, first_at, new_keys: 0, errand: false, work };
         self.steps.insert(frame.step.clone(), step);
     }
 
@@ -128,8 +128,13 @@ impl RunState {
                 | Work::OpFailed { .. }
                 | Work::Sleeping { .. }
                 | Work::Child { .. } => {
+                    if matches!(step.work, Work::Errand { rests: false, .. }) {
+                        step.attempt += 1;
+                    }
+                    if !step.errand {
+                        step.attempt = 1;
+                    }
                     step.work = Work::Evaluating;
-                    step.attempt = 1;
                     step.first_at = Some(at);
                 }
                 Work::Sending(_) | Work::Doubtful(_) | Work::AtPause { .. } => {}

@@ -122,6 +122,9 @@ pub struct Step {
     /// How often a verdict asked for a new outbound key.
     #[serde(default)]
     pub new_keys: u32,
+    /// Someone outside carries it out: each attempt has a name of its own, so they are counted on for ever.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub errand: bool,
     pub work: Work,
 }
 

@@ -5,7 +5,7 @@ use crate::api::{Asking, Control, ControlError, ErrandAnswer, ErrandTold};
 use semel_core::admission::PresetName;
 use semel_core::run::{Seen, Status, StepKey};
 use semel_core::{FlowRef, RunId};
-use semel_store::{Reads, Store};
+use semel_store::Reads;
 use serde_json::{Value as Json, json};
 
 fn simple(reference: &str) -> Json {
@@ -275,7 +275,7 @@ fn a_run_jumps_and_goes_on_by_another_definition() {
 fn an_older_run_stays_closed_while_a_newer_one_has_its_key() {
     let mut world = World::new();
     let id = world.push_workflow(&json!({"name": "w", "tasks": [simple("a")]}));
-    let mut begin = |world: &mut World| {
+    let begin = |world: &mut World| {
         let mut occurrence = world.occurrence(&format!("conductor:{id}"), Some("k"), json!({}));
         occurrence.request_preset = Some(PresetName::ConductorFailOnRunning);
         let run = world.try_admit(occurrence).unwrap().run.unwrap().id;

@@ -53,7 +53,8 @@ fn at_errand(tasks: Vec<Task>) -> World {
 
 fn answer(world: &mut World, step: &str) {
     let said = Said::Done { output: payload("result") };
-    world.must(Input::Errand { step: key(step), attempt: 1, said, seen: Seen::default() });
+    let attempt = world.state.steps[&key(step)].attempt;
+    world.must(Input::Errand { step: key(step), attempt, said, seen: Seen::default() });
 }
 
 fn failed(world: &World) -> Option<String> {
@@ -152,6 +153,7 @@ scenarios! {
         world.must(retry(false));
         assert!(world.must(retry(false)).events.is_empty());
         world.answer_all();
+        assert_eq!(world.state.steps[&key("p/b")].attempt, 2, "the attempt that was withdrawn is not awaited any more");
         answer(&mut world, "p/b");
         world.finish();
         assert_eq!(world.status(), Status::Completed);
