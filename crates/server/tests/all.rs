@@ -2,6 +2,8 @@
 
 #[path = "suite/access.rs"]
 mod access;
+#[path = "suite/conductor_control.rs"]
+mod conductor_control;
 #[path = "suite/harness.rs"]
 mod harness;
 #[path = "suite/kestra.rs"]

@@ -5,7 +5,7 @@ use crate::flows::LoadedFlow;
 use indexmap::IndexMap;
 use semel_core::Millis;
 use semel_core::ir::{DoWhile, FORKED_REFERENCE, Task, TaskKind, UntilSpec};
-use semel_core::run::{Event, Failure, StepKey, StepOutcome};
+use semel_core::run::{Event, Failure, StepKey, StepOutcome, TIMED_OUT};
 use semel_expr::Value;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -182,7 +182,7 @@ fn status(outcome: StepOutcome, tolerated: bool, failure: Option<&Failure>) -> &
         StepOutcome::Success | StepOutcome::Warning => "COMPLETED",
         StepOutcome::Skipped => "SKIPPED",
         StepOutcome::Failed if tolerated => "COMPLETED_WITH_ERRORS",
-        StepOutcome::Failed if failure.is_some_and(|failure| failure.code == "timeout") => "TIMED_OUT",
+        StepOutcome::Failed if failure.is_some_and(|failure| matches!(failure.code.as_str(), "timeout" | TIMED_OUT)) => "TIMED_OUT",
         StepOutcome::Failed => "FAILED",
         StepOutcome::Cancelled => "CANCELED",
     }

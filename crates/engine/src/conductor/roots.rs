@@ -5,7 +5,7 @@ use crate::scope::ExprScope;
 use indexmap::IndexMap;
 use semel_core::WorkspaceId;
 use semel_core::ir::{ConductorFlow, Task};
-use semel_core::run::{Concluded, EndStatus, Phase, RunState, TERMINATED_AS_FAILED};
+use semel_core::run::{Concluded, EndStatus, Phase, RunState, TERMINATED_AS_FAILED, TIMED_OUT};
 use semel_expr::conductor::render_tree;
 use semel_expr::{Budget, Scope, Value};
 
@@ -178,7 +178,7 @@ fn counts_as_failure(end: &Concluded) -> bool {
 }
 
 fn status_of_end(end: &Concluded) -> &'static str {
-    let timed_out = end.failure.as_ref().is_some_and(|failure| failure.code == "sla");
+    let timed_out = end.failure.as_ref().is_some_and(|failure| matches!(failure.code.as_str(), "sla" | "timeout" | TIMED_OUT));
     match end.status {
         EndStatus::Completed => "COMPLETED",
         EndStatus::Failed if timed_out => "TIMED_OUT",
