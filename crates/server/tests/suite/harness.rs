@@ -92,8 +92,8 @@ impl Answer {
     pub fn refused(self, status: u16, code: &str) -> Answer {
         let answer = self.expect(status);
         assert_eq!(answer.json["code"], code, "{}", answer.text);
-        if answer.json["_links"].is_object() {
-            // The Kestra door words its refusals in its own way.
+        if answer.json["_links"].is_object() || answer.json["retryable"].is_boolean() {
+            // The doors of Kestra and Conductor word their refusals in their own ways.
             assert_eq!(answer.headers["content-type"], "application/json");
             assert!(answer.json["message"].as_str().is_some_and(|message| !message.is_empty()));
             return answer;

@@ -14,7 +14,7 @@ use serde_json::json;
 pub async fn post(call: Call) -> Answer {
     if call.app.config().dev {
         // What tells clients that no token is asked for.
-        return Err(Problem::new(Code::PathNotFound, "this server asks for no token (--dev)"));
+        return Err(Problem::new(Code::TokenUnknown, "this server asks for no token (--dev)"));
     }
     let given = body::object(&call)?;
     let (id, secret) = (body::field(&given, "keyId")?, body::field(&given, "keySecret")?);
