@@ -20,6 +20,8 @@ mod kestra_resources;
 mod matrix;
 #[path = "suite/matrix_conductor.rs"]
 mod matrix_conductor;
+#[path = "suite/matrix_conductor_control.rs"]
+mod matrix_conductor_control;
 #[path = "suite/matrix_kestra.rs"]
 mod matrix_kestra;
 #[path = "suite/matrix_kestra_resources.rs"]
