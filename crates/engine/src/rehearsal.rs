@@ -275,7 +275,8 @@ impl Stage {
         };
         let row = result.run.clone().ok_or_else(|| StoreError::Bug("an admission without a run".to_owned()))?;
         if let Some(row) = result.born() {
-            let born = Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
+            let born =
+                Born { row: row.clone(), inputs: request.inputs, trigger: request.trigger, labels: request.labels };
             self.queue.push_back(Happened::Born(Box::new(born)));
         }
         Ok(row.id)

@@ -550,7 +550,8 @@ impl Conditions {
     fn words(&mut self, text: &str) {
         let (place, part) = (self.dialect.place, text.to_ascii_lowercase());
         let id = (self.dialect.id_text)("r.id");
-        let columns = ["lower(r.flow_id)", id.as_str(), "lower(coalesce(r.key, ''))", "lower(coalesce(r.correlation_id, ''))"];
+        let columns =
+            ["lower(r.flow_id)", id.as_str(), "lower(coalesce(r.key, ''))", "lower(coalesce(r.correlation_id, ''))"];
         let terms: Vec<String> =
             columns.iter().map(|column| format!("{place}({column}, {}) > 0", self.bind_text(&part))).collect();
         self.text += &format!(" AND ({})", terms.join(" OR "));

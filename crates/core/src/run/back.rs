@@ -107,7 +107,9 @@ pub fn back_to(flow: &FlowIndex, journal: &[Event], step: &StepKey) -> Result<Ba
     for key in around {
         let kind = flow.task(key.task_id()).map(|task| &task.kind);
         if matches!(kind, Some(TaskKind::Loop(_) | TaskKind::Batches(_) | TaskKind::Pause(_))) {
-            return refuse(format!("`{step}` is inside `{key}`, which keeps its rounds to itself; begin with that one"));
+            return refuse(format!(
+                "`{step}` is inside `{key}`, which keeps its rounds to itself; begin with that one"
+            ));
         }
         let (Some(known), Some(child)) = (seen.get(&key), child_of(&key, step)) else {
             return refuse(format!("`{step}` was never reached; a run goes on again from a step that was"));
@@ -162,7 +164,12 @@ fn frame(
 ) -> Result<Frame, NotPossible> {
     let was = &known.group;
     let next = if was.stage == Stage::Body { was.next } else { was.body_next };
-    let mut group = GroupState { asks: was.asks, warned: was.warned, next, ..GroupState::new(was.list.clone(), was.concurrent, was.count) };
+    let mut group = GroupState {
+        asks: was.asks,
+        warned: was.warned,
+        next,
+        ..GroupState::new(was.list.clone(), was.concurrent, was.count)
+    };
     (group.each_asks, group.each_is_step, group.needs) = (was.each_asks, was.each_is_step, was.needs.clone());
     if group.asks != Asks::Never {
         group.asks = Asks::WhenDone;
@@ -184,7 +191,9 @@ fn frame(
         undone = Some(gone);
     } else if group.concurrent == 1 {
         group.next = place + begun;
-        if child.iteration_number().is_some() && matches!(flow.task(key.task_id()).map(|task| &task.kind), Some(TaskKind::LoopUntil(_))) {
+        if child.iteration_number().is_some()
+            && matches!(flow.task(key.task_id()).map(|task| &task.kind), Some(TaskKind::LoopUntil(_)))
+        {
             group.count = Some(place + 1);
         }
     } else {
@@ -201,7 +210,8 @@ fn dependents(flow: &FlowIndex, group: &StepKey, task: &str) -> BTreeSet<String>
     };
     let mut found: BTreeSet<String> = BTreeSet::from([task.to_owned()]);
     loop {
-        let more = depends.iter().filter(|(id, needs)| !found.contains(*id) && needs.iter().any(|id| found.contains(id)));
+        let more =
+            depends.iter().filter(|(id, needs)| !found.contains(*id) && needs.iter().any(|id| found.contains(id)));
         let more: Vec<String> = more.map(|(id, _)| id.clone()).collect();
         if more.is_empty() {
             found.remove(task);

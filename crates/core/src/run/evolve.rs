@@ -254,7 +254,10 @@ impl RunState {
         } else {
             Work::Group(GroupState { asks, ..GroupState::new(ListName::Tasks, 1, None) })
         };
-        self.steps.insert(key.clone(), Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, errand: false, work });
+        self.steps.insert(
+            key.clone(),
+            Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, errand: false, work },
+        );
     }
 
     fn answer_group(&mut self, key: &StepKey, stop: bool, failure: Option<&Failure>) {

@@ -63,13 +63,13 @@ mod evolve;
 mod index;
 mod input;
 mod kestra_state;
-mod retry;
 mod reopen;
+mod retry;
 mod state;
 mod step;
-mod wish;
 #[cfg(test)]
 mod tests;
+mod wish;
 
 pub use back::*;
 pub use codec::*;

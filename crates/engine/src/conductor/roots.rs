@@ -178,7 +178,8 @@ fn counts_as_failure(end: &Concluded) -> bool {
 }
 
 fn status_of_end(end: &Concluded) -> &'static str {
-    let timed_out = end.failure.as_ref().is_some_and(|failure| matches!(failure.code.as_str(), "sla" | "timeout" | TIMED_OUT));
+    let timed_out =
+        end.failure.as_ref().is_some_and(|failure| matches!(failure.code.as_str(), "sla" | "timeout" | TIMED_OUT));
     match end.status {
         EndStatus::Completed => "COMPLETED",
         EndStatus::Failed if timed_out => "TIMED_OUT",

@@ -278,6 +278,12 @@ impl Teller<'_> {
             Event::StepEnded { step, outcome, at, tolerated, output, failure } => {
                 let output = output.as_ref().map(|output| public(output.json()));
                 self.ended(step, (*outcome, *tolerated, failure.as_ref()), output, *at);
+                if *outcome == StepOutcome::Skipped {
+                    // A jump leaves what was under way inside.
+                    let inside =
+                        |task: &&mut TaskStory| task.is_open() && task.step.is_under(step) && task.step != *step;
+                    self.tasks.iter_mut().filter(inside).for_each(|task| task.end("CANCELED", *at));
+                }
             }
             Event::Restarted { at, .. } => {
                 self.retried_at = Some(*at);

@@ -10,11 +10,13 @@ use serde_json::{Value as Json, json};
 /// Turns a person's wish into an input; a verdict finds its step by id, path, or being the only one.
 pub(super) fn control_input(places: Places<'_>, active: &Active, control: Control, by: By) -> Result<Input, String> {
     let state = &active.state;
-    let goes_on = matches!(&control, Control::Wish { wish } if matches!(**wish, Asking::Retry { .. } | Asking::Redo { .. }));
-    let goes_on = goes_on || matches!(
-        control,
-        Control::Restart | Control::RestartMarked | Control::Replay { .. } | Control::MarkStep { .. }
-    );
+    let goes_on =
+        matches!(&control, Control::Wish { wish } if matches!(**wish, Asking::Retry { .. } | Asking::Redo { .. }));
+    let goes_on = goes_on
+        || matches!(
+            control,
+            Control::Restart | Control::RestartMarked | Control::Replay { .. } | Control::MarkStep { .. }
+        );
     if active.erased && goes_on {
         return Err("the run was erased: the values it would need are gone; start a new one".to_owned());
     }

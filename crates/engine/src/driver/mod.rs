@@ -31,7 +31,6 @@ use crate::scope::{ExprScope, RunScope, Services};
 use active::{Active, InTheAir, Loaded, Origin, Queued};
 use control::control_input;
 use outcome::{masked, translate};
-use wishes::{Places, other_flow};
 use semel_core::limits::Limits;
 use semel_core::planted;
 use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, NotPossible, Payload, Said, StepKey, decide};
@@ -42,6 +41,7 @@ use semel_tasks::{Outcome, Request};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use wishes::{Places, other_flow};
 
 /// A fuse of pure steps ends at this many events or bytes.
 const FUSE_EVENTS_MAX: usize = 256;
@@ -440,7 +440,9 @@ impl Driver {
         let Some(active) = self.runs.get_mut(&run).filter(|a| a.workspace == *workspace) else {
             return self.out.push(Out::Answer { ticket, answer: Err(ControlError::Unknown) });
         };
-        if active.committing.is_some() && matches!(&control, Control::Wish { wish } if matches!(**wish, Asking::Redo { .. })) {
+        if active.committing.is_some()
+            && matches!(&control, Control::Wish { wish } if matches!(**wish, Asking::Redo { .. }))
+        {
             // What is looked up in the journal must be there.
             let workspace = workspace.clone();
             return self.out.push(Out::Again(Box::new(Happened::Control { workspace, run, control, by, ticket })));

@@ -53,7 +53,9 @@ pub(super) fn wish(places: Places<'_>, active: &Active, asking: Asking) -> Resul
             let known = active.flow.index.task(&task).and_then(|task| task.conductor.as_deref());
             let reference = known.map_or(task.as_str(), |own| own.reference.as_str());
             if active.memory.notes.get(reference).is_some() && !active.state.skips.contains(&task) {
-                return Err(format!("`{reference}` has begun already; only a task that was not reached can be skipped"));
+                return Err(format!(
+                    "`{reference}` has begun already; only a task that was not reached can be skipped"
+                ));
             }
             Wish::Skip { input: given(input), output: given(output), task }
         }
@@ -75,8 +77,7 @@ pub(super) fn wish(places: Places<'_>, active: &Active, asking: Asking) -> Resul
 
 /// The groups around a step are found in the journal, which holds all that was committed.
 fn back(places: Places<'_>, active: &Active, step: &StepKey) -> Result<Back, String> {
-    let mut journal =
-        journal_of(places.services, &active.workspace, active.run).map_err(|error| error.to_string())?;
+    let mut journal = journal_of(places.services, &active.workspace, active.run).map_err(|error| error.to_string())?;
     if active.committing.is_none() {
         journal.extend(active.pending.events.iter().cloned());
     }

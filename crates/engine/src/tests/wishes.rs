@@ -56,7 +56,9 @@ fn answer(world: &mut World, run: RunId, step: &str, output: Json) {
 fn a_reason_is_kept_and_the_failure_workflow_started_if_asked() {
     for as_failed in [false, true] {
         let mut world = World::new();
-        world.push_workflow(&json!({"name": "sorry", "tasks": [pick("c", "${workflow.input.reason} ${workflow.input.failureStatus}")]}));
+        world.push_workflow(
+            &json!({"name": "sorry", "tasks": [pick("c", "${workflow.input.reason} ${workflow.input.failureStatus}")]}),
+        );
         let definition = json!({"name": "w", "tasks": [simple("a")], "failureWorkflow": "sorry"});
         let run = start(&mut world, definition, json!({}));
         for _ in 0..2 {
@@ -173,7 +175,9 @@ fn a_rerun_in_a_loop_keeps_the_rounds_before() {
 }
 
 fn parent_and_child(world: &mut World) -> (RunId, RunId) {
-    world.push_workflow(&json!({"name": "child", "tasks": [simple("c"), broken("d")], "outputParameters": {"x": "${d.output.result}"}}));
+    world.push_workflow(
+        &json!({"name": "child", "tasks": [simple("c"), broken("d")], "outputParameters": {"x": "${d.output.result}"}}),
+    );
     let sub = json!({"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW",
         "inputParameters": {"ok": "${workflow.variables.ok}"}, "subWorkflowParam": {"name": "child"}});
     let parent = start(world, json!({"name": "w", "tasks": [sub, pick("after", "${s.output.x}")]}), json!({}));

@@ -33,9 +33,13 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (_, "/api/workflow/execute/{name}") => shows(map()),
         (Verb::Get, "/api/workflow/{id}") => shows(workflow()),
         (Verb::Post, "/api/workflow/test") => shows(workflow()),
-        (Verb::Get, "/api/workflow/{id}/status") => {
-            shows(object([has("workflowId", id()), has("correlationId", nothing_or(text())), has("status", text()), has("output", map()), has("variables", map())]))
-        }
+        (Verb::Get, "/api/workflow/{id}/status") => shows(object([
+            has("workflowId", id()),
+            has("correlationId", nothing_or(text())),
+            has("status", text()),
+            has("output", map()),
+            has("variables", map()),
+        ])),
         (Verb::Get, "/api/workflow/{id}/tasks") => shows(hits(task())),
         (Verb::Get, "/api/workflow/running/{name}") => shows(list(id())),
         (Verb::Get, "/api/workflow/{id}/correlated/{correlation}") => shows(list(workflow())),
@@ -50,9 +54,10 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (_, path) if path.starts_with("/api/workflow/bulk/") => shows(bulk()),
         (Verb::Post, "/api/workflow/{id}/rerun") => says(TEXT),
         (Verb::Post, "/api/workflow/{id}/variables" | "/api/workflow/{id}/state") => shows(workflow()),
-        (Verb::Post, "/api/workflow/{id}/restart" | "/api/workflow/{id}/retry" | "/api/workflow/{id}/resetcallbacks") => {
-            removes()
-        }
+        (
+            Verb::Post,
+            "/api/workflow/{id}/restart" | "/api/workflow/{id}/retry" | "/api/workflow/{id}/resetcallbacks",
+        ) => removes(),
         (_, path) if path.starts_with("/api/workflow/{id}") || path == "/api/workflow/decide/{id}" => stays_silent(),
         (Verb::Get, "/api/tasks/poll/{type}" | "/api/tasks/{id}") => shows(task()),
         (Verb::Get, "/api/tasks/poll/batch/{type}") => shows(list(task())),

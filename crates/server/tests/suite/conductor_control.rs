@@ -92,7 +92,8 @@ impl World {
 
     async fn complete(&self, id: &str, reference: &str, output: Json) {
         let task = self.task(id, reference).await;
-        let result = json!({"taskId": task["taskId"], "workflowInstanceId": id, "status": "COMPLETED", "outputData": output});
+        let result =
+            json!({"taskId": task["taskId"], "workflowInstanceId": id, "status": "COMPLETED", "outputData": output});
         self.server.json("POST", "/api/tasks", result).await.expect(200);
         self.settled(id).await;
     }
@@ -101,12 +102,17 @@ impl World {
         let encoded: String = url(query);
         let answer = self.server.get(&format!("/api/workflow/search?size=100&query={encoded}")).await.expect(200);
         let ids = answer.json["results"].as_array().unwrap().iter();
-        (answer.json["totalHits"].as_u64().unwrap(), ids.map(|one| one["workflowId"].as_str().unwrap().to_owned()).collect())
+        (
+            answer.json["totalHits"].as_u64().unwrap(),
+            ids.map(|one| one["workflowId"].as_str().unwrap().to_owned()).collect(),
+        )
     }
 }
 
 fn url(text: &str) -> String {
-    text.bytes().map(|b| if b.is_ascii_alphanumeric() { (b as char).to_string() } else { format!("%{b:02X}") }).collect()
+    text.bytes()
+        .map(|b| if b.is_ascii_alphanumeric() { (b as char).to_string() } else { format!("%{b:02X}") })
+        .collect()
 }
 
 #[tokio::test]
@@ -136,7 +142,9 @@ async fn a_workflow_is_paused_resumed_and_ended_and_a_repeat_is_granted() {
     let failed = world.started("fails").await;
     world.ask("DELETE", &format!("/api/workflow/{failed}?reason=x")).await.expect(200);
     assert_eq!(world.status(&failed).await, "TERMINATED");
-    for (method, rest) in [("PUT", "/pause"), ("PUT", "/resume"), ("DELETE", ""), ("POST", "/restart"), ("POST", "/retry")] {
+    for (method, rest) in
+        [("PUT", "/pause"), ("PUT", "/resume"), ("DELETE", ""), ("POST", "/restart"), ("POST", "/retry")]
+    {
         let nobody = format!("/api/workflow/00000000-0000-7000-8000-000000000000{rest}");
         world.ask(method, &nobody).await.expect(404);
     }
@@ -169,7 +177,10 @@ async fn restart_does_it_all_again_and_retry_what_failed() {
     world.twice("POST", &format!("/api/workflow/{id}/retry"), 204).await;
     world.settled(&id).await;
     let again = world.task(&id, "a").await;
-    assert_eq!((&again["retriedTaskId"], &again["retryCount"], &again["status"]), (&first, &json!(1), &json!("SCHEDULED")));
+    assert_eq!(
+        (&again["retriedTaskId"], &again["retryCount"], &again["status"]),
+        (&first, &json!(1), &json!("SCHEDULED"))
+    );
     // What is still said of the attempt that was withdrawn is not taken for the new one.
     let late = json!({"taskId": first, "workflowInstanceId": id, "status": "COMPLETED", "outputData": {}});
     world.server.json("POST", "/api/tasks", late).await.expect(200);
@@ -336,7 +347,8 @@ async fn many_are_asked_at_once_and_each_gets_its_answer() {
     let nobody = "00000000-0000-7000-8000-000000000000".to_owned();
     let ids = json!([one, two, done, nobody, "nonsense"]);
     let bulk = async |method: &str, path: &str| {
-        let answer = world.server.json(method, &format!("/api/workflow/bulk/{path}"), ids.clone()).await.expect(200).json;
+        let answer =
+            world.server.json(method, &format!("/api/workflow/bulk/{path}"), ids.clone()).await.expect(200).json;
         let good = answer["bulkSuccessfulResults"].as_array().unwrap().len();
         (good, answer["bulkErrorResults"].as_object().unwrap().len())
     };
@@ -364,10 +376,17 @@ async fn status_tasks_running_and_correlated_are_listed() {
     let closed = world.start(json!({"name": "short", "version": 1, "correlationId": "c,1", "input": {"n": 1}})).await;
     world.server.ended("main", &closed).await;
     let status = world.server.get(&format!("/api/workflow/{closed}/status?includeOutput=true")).await.expect(200).json;
-    assert_eq!((&status["status"], &status["output"], &status["correlationId"]), (&json!("COMPLETED"), &json!({"result": 1}), &json!("c,1")));
-    let tasks = world.server.get(&format!("/api/workflow/{id}/tasks?status=SCHEDULED&start=0&count=5")).await.expect(200).json;
+    assert_eq!(
+        (&status["status"], &status["output"], &status["correlationId"]),
+        (&json!("COMPLETED"), &json!({"result": 1}), &json!("c,1"))
+    );
+    let tasks =
+        world.server.get(&format!("/api/workflow/{id}/tasks?status=SCHEDULED&start=0&count=5")).await.expect(200).json;
     assert_eq!((&tasks["totalHits"], &tasks["results"][0]["referenceTaskName"]), (&json!(1), &json!("a")));
-    assert_eq!(world.server.get(&format!("/api/workflow/{id}/tasks?status=FAILED")).await.expect(200).json["totalHits"], 0);
+    assert_eq!(
+        world.server.get(&format!("/api/workflow/{id}/tasks?status=FAILED")).await.expect(200).json["totalHits"],
+        0
+    );
     let running = async |rest: &str| world.server.get(&format!("/api/workflow/running/{rest}")).await.expect(200).json;
     assert_eq!(running("waits").await, json!([id]));
     assert_eq!(running("waits?version=2").await, json!([]));
@@ -377,10 +396,12 @@ async fn status_tasks_running_and_correlated_are_listed() {
     let list = world.server.get(&path("short", "?includeClosed=true&includeTasks=true")).await.expect(200).json;
     assert_eq!((&list[0]["workflowId"], list[0]["tasks"].as_array().unwrap().len()), (&json!(closed), 1));
     assert_eq!(world.server.get(&path("short", "")).await.expect(200).json, json!([]));
-    let many = world.server.json("POST", "/api/workflow/waits/correlated", json!(["c,1", "none"])).await.expect(200).json;
+    let many =
+        world.server.json("POST", "/api/workflow/waits/correlated", json!(["c,1", "none"])).await.expect(200).json;
     assert_eq!((&many["c,1"][0]["workflowId"], &many["none"]), (&json!(id), &json!([])));
     let both = json!({"workflowNames": ["waits", "short"], "correlationIds": ["c,1"]});
-    let batch = world.server.json("POST", "/api/workflow/correlated/batch?includeClosed=true", both).await.expect(200).json;
+    let batch =
+        world.server.json("POST", "/api/workflow/correlated/batch?includeClosed=true", both).await.expect(200).json;
     assert_eq!(batch["c,1"].as_array().unwrap().len(), 2);
 }
 
@@ -388,7 +409,8 @@ async fn status_tasks_running_and_correlated_are_listed() {
 async fn workflows_are_searched_for_with_exact_totals() {
     let world = World::new().await;
     let key = "a,b (c)";
-    let one = world.start(json!({"name": "waits", "version": 1, "idempotencyKey": key, "correlationId": "order 1"})).await;
+    let one =
+        world.start(json!({"name": "waits", "version": 1, "idempotencyKey": key, "correlationId": "order 1"})).await;
     world.settled(&one).await;
     world.server.advance(1_000);
     let two = world.started("short").await;
@@ -422,7 +444,9 @@ async fn workflows_are_searched_for_with_exact_totals() {
     }
     let by_id = format!("workflowId = '{three}'");
     assert_eq!(world.found(&by_id).await.1, [three.clone()]);
-    for wrong in ["nothing = 1", "status = MAYBE", "status = 'A", "startTime > yesterday", "a = b OR c = d", "version = x"] {
+    for wrong in
+        ["nothing = 1", "status = MAYBE", "status = 'A", "startTime > yesterday", "a = b OR c = d", "version = x"]
+    {
         world.server.get(&format!("/api/workflow/search?query={}", url(wrong))).await.expect(400);
     }
     let page = async |rest: &str| world.server.get(&format!("/api/workflow/search?{rest}")).await.expect(200).json;
@@ -431,7 +455,10 @@ async fn workflows_are_searched_for_with_exact_totals() {
     assert_eq!(page("freeText=ORDER").await["totalHits"], 1);
     assert_eq!(page("freeText=*&query=&skipCache=false&queryId=").await["totalHits"], 4);
     let summary = &page(&format!("query={}", url("correlationId = 'order 1'"))).await["results"][0];
-    assert_eq!((&summary["workflowType"], &summary["idempotencyKey"], &summary["startTime"]), (&json!("waits"), &json!(key), &json!("2026-01-01T00:00:00.000Z")));
+    assert_eq!(
+        (&summary["workflowType"], &summary["idempotencyKey"], &summary["startTime"]),
+        (&json!("waits"), &json!(key), &json!("2026-01-01T00:00:00.000Z"))
+    );
     let failed = &page(&format!("query={}", url("workflowType=fails"))).await["results"][0];
     assert_eq!((&failed["status"], &failed["failedReferenceTaskNames"]), (&json!("FAILED"), &json!("bad")));
     world.server.get("/api/workflow/search?size=5001").await.expect(400);
@@ -505,5 +532,9 @@ async fn a_workflow_is_tried_out_without_a_trace() {
     assert_eq!(done["output"], json!({"result": 7}));
     assert_eq!(world.server.store.dump().unwrap(), before, "nothing was stored");
     world.server.json("POST", "/api/workflow/test", json!({"name": "nobody"})).await.expect(404);
-    world.server.json("POST", "/api/workflow/test", json!({"name": "outer", "taskRefToMockOutput": {"a": 1}})).await.expect(400);
+    world
+        .server
+        .json("POST", "/api/workflow/test", json!({"name": "outer", "taskRefToMockOutput": {"a": 1}}))
+        .await
+        .expect(400);
 }

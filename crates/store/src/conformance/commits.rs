@@ -275,7 +275,8 @@ pub fn a_key_that_another_has_keeps_a_run_closed(b: &Bench) {
     assert!(claim.is_some());
     let reopen = || Some(Reopen { claim, lifts: None, forced: false });
     let before = b.dump();
-    let answer = b.call(Work::Commit(Box::new(RunCommit { settle: Settle::Reopened, reopen: reopen(), ..loud(b, first) })));
+    let answer =
+        b.call(Work::Commit(Box::new(RunCommit { settle: Settle::Reopened, reopen: reopen(), ..loud(b, first) })));
     assert!(matches!(answer, Done::Refused(Refusal::KeyLive)));
     same_dump(&before, &b.dump());
     b.end(second, EndStatus::Completed);
@@ -307,7 +308,8 @@ pub fn a_run_that_goes_on_takes_its_parent_with_it(b: &Bench) {
 pub fn a_run_can_be_amended(b: &Bench) {
     let run = b.start(b.keyed("a"));
     let other = FlowRef::new("shop", "order-2");
-    let amend = Amend { flow: Some((other.clone(), 7)), inputs: Some(json!({"n": 2})), correlation_id: Some("c-1".into()) };
+    let amend =
+        Amend { flow: Some((other.clone(), 7)), inputs: Some(json!({"n": 2})), correlation_id: Some("c-1".into()) };
     b.commit(RunCommit { amend: Some(Box::new(amend)), ..b.step(run) });
     let head = b.head(run);
     assert_eq!((head.flow, head.revision, head.correlation_id.as_str()), (other, 7, "c-1"));

@@ -45,7 +45,12 @@ impl Machine<'_> {
                 upgrade.flow == *flow && upgrade.revision == *revision
             }
             (
-                Wish::Resume | Wish::Retry { .. } | Wish::Redo(_) | Wish::Tell { .. } | Wish::Jump { .. } | Wish::Upgrade(_),
+                Wish::Resume
+                | Wish::Retry { .. }
+                | Wish::Redo(_)
+                | Wish::Tell { .. }
+                | Wish::Jump { .. }
+                | Wish::Upgrade(_),
                 _,
             ) => false,
         }
@@ -94,7 +99,9 @@ impl Machine<'_> {
             None => self.replay(by, None)?,
             Some(back) => {
                 let done: Vec<StepKey> = self.settled_steps(crate::run::VerdictKind::Done).collect();
-                let first = |key: &StepKey| self.flow.flow.tasks.iter().position(|task| back.step.is_under(&key.child(&task.id)));
+                let first = |key: &StepKey| {
+                    self.flow.flow.tasks.iter().position(|task| back.step.is_under(&key.child(&task.id)))
+                };
                 let from = first(&StepKey::root()).unwrap_or(0) as u32;
                 let step = back.step.clone();
                 let take = self.state.take + 1;
@@ -115,7 +122,13 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn skip(&mut self, by: By, task: String, input: Option<Payload>, output: Option<Payload>) -> Result<(), NotPossible> {
+    fn skip(
+        &mut self,
+        by: By,
+        task: String,
+        input: Option<Payload>,
+        output: Option<Payload>,
+    ) -> Result<(), NotPossible> {
         if self.state.phase != Phase::Open || self.state.paused || self.state.is_stopping() {
             return refuse(format!("the run is not running, so `{task}` cannot be skipped"));
         }
@@ -165,10 +178,15 @@ impl Machine<'_> {
         let to = to as u32;
         // Going back is to ask for finished steps again.
         let take = self.state.take + u32::from(to < self.state.tasks_reached());
-        let children: Vec<RunId> = self.state.steps.values().filter_map(|step| match step.work {
-            Work::Child { run: Some(run), .. } => Some(run),
-            _ => None,
-        }).collect();
+        let children: Vec<RunId> = self
+            .state
+            .steps
+            .values()
+            .filter_map(|step| match step.work {
+                Work::Child { run: Some(run), .. } => Some(run),
+                _ => None,
+            })
+            .collect();
         for run in children {
             self.act(Action::CancelChild { run, by: by.clone() });
         }
@@ -235,7 +253,8 @@ impl Machine<'_> {
         if !ended || self.state.open_doubts() > 0 || self.state.conclusion == Some(Conclusion::Retried) {
             return;
         }
-        let failed = self.state.failed_children.iter().find(|(key, child)| **child == run && self.state.steps.contains_key(key));
+        let failed =
+            self.state.failed_children.iter().find(|(key, child)| **child == run && self.state.steps.contains_key(key));
         if let Some((step, run)) = failed.map(|(step, run)| (step.clone(), *run)) {
             self.reopen_with(by, false, Some((step, run)));
             self.watch_slas();

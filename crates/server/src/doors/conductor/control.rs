@@ -24,9 +24,9 @@ use super::{body, done, execute, text};
 use crate::call::{Answer, Call, no_content, ok};
 use crate::codes::Code;
 use crate::problem::Problem;
+use semel_core::RunId;
 use semel_core::ir::{CONDUCTOR_NAMESPACE, step_name};
 use semel_core::run::{Seen, Status, StepKey};
-use semel_core::RunId;
 use semel_engine::{Asking, Control, ControlError, ErrandTold, TaskStory, WorkflowStory};
 use semel_store::{Done, ErrandWord, RunRow, Work};
 use serde_json::{Map, Value as Json, json};
@@ -77,7 +77,7 @@ pub async fn carry_out(call: &Call, id: RunId, op: &Op) -> Result<(), Problem> {
         Op::Terminate { reason, as_failed } => terminate_one(call, id, reason.clone(), *as_failed).await,
         Op::Restart { latest } => restart_one(call, &row, *latest).await,
         Op::Retry { anew } => {
-            let code = if row.status.is_ended() { Code::NotPossible } else { Code::StillRunning };
+            let code = if row.ended_at.is_some() { Code::NotPossible } else { Code::StillRunning };
             ask(call, id, Asking::Retry { anew: *anew }, code, None).await
         }
         Op::Remove => remove_one(call, id).await,
@@ -387,7 +387,6 @@ pub async fn upgrade(call: Call) -> Answer {
     ask(&call, id, wish, Code::NotPossible, None).await?;
     done()
 }
-
 
 /// What became of each of several.
 pub fn bulk_answer(errors: Map<String, Json>, successful: Vec<Json>) -> Answer {

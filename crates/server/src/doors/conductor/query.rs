@@ -25,10 +25,19 @@ pub struct Condition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// One of these, or none of them.
-    In { values: Vec<Value>, not: bool },
-    Compare { than: Order, value: String },
+    In {
+        values: Vec<Value>,
+        not: bool,
+    },
+    Compare {
+        than: Order,
+        value: String,
+    },
     /// Both ends count.
-    Between { from: String, to: String },
+    Between {
+        from: String,
+        to: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +149,10 @@ impl<'a> Reader<'a> {
         }
         if self.word("STARTS_WITH") {
             let value = self.value()?;
-            return Ok(Test::In { values: vec![Value { text: format!("{}*", value.text), pattern: true }], not: false });
+            return Ok(Test::In {
+                values: vec![Value { text: format!("{}*", value.text), pattern: true }],
+                not: false,
+            });
         }
         for (mark, order) in [("<=", Order::LessOrEqual), (">=", Order::GreaterOrEqual)] {
             if self.take(mark) {
@@ -248,7 +260,8 @@ mod tests {
     }
 
     fn is_in(field: &str, values: &[&str]) -> Condition {
-        let values = values.iter().map(|text| Value { text: (*text).to_owned(), pattern: text.contains('*') }).collect();
+        let values =
+            values.iter().map(|text| Value { text: (*text).to_owned(), pattern: text.contains('*') }).collect();
         Condition { field: field.to_owned(), test: Test::In { values, not: false } }
     }
 

@@ -105,7 +105,10 @@ mod tests {
     #[test]
     fn answers_are_read_for_tasks_and_for_what_they_start() {
         let Json::Object(fields) = json!({"taskRefToMockOutput": {"a": [{"output": {"x": 1}}, {"status": "FAILED"}, {"status": "IN_PROGRESS"}]},
-            "subWorkflowTestRequest": {"s": {"taskRefToMockOutput": {"b": []}}}}) else { panic!() };
+            "subWorkflowTestRequest": {"s": {"taskRefToMockOutput": {"b": []}}}})
+        else {
+            panic!()
+        };
         let found = mocks(&fields, 0).unwrap();
         assert_eq!(found.answers["a"].len(), 2);
         assert!(found.below["s"].answers["b"].is_empty());

@@ -99,7 +99,10 @@ async fn asked(call: &Call, about: About) -> Result<Asked, Problem> {
     let start = body::query_whole(call, "start")?.unwrap_or(0);
     let size = body::query_whole(call, "size")?.unwrap_or(SIZE);
     if size > SIZE_MAX {
-        return Err(Problem::query("size", format!("Cannot return more than {SIZE_MAX} workflows. Please use pagination.")));
+        return Err(Problem::query(
+            "size",
+            format!("Cannot return more than {SIZE_MAX} workflows. Please use pagination."),
+        ));
     }
     let free_text = body::query(call, "freeText")?.filter(|text| text != "*");
     let mut search = conductor_search(call);
@@ -123,7 +126,8 @@ async fn asked(call: &Call, about: About) -> Result<Asked, Problem> {
 }
 
 fn is_of_task(field: &str) -> bool {
-    let own = ["taskId", "taskType", "taskDefName", "referenceTaskName", "status", "startTime", "endTime", "updateTime"];
+    let own =
+        ["taskId", "taskType", "taskDefName", "referenceTaskName", "status", "startTime", "endTime", "updateTime"];
     own.contains(&field) || field == "scheduledTime"
 }
 
@@ -232,7 +236,8 @@ fn text_tests(search: &mut RunSearch, field: Field, condition: &Condition) -> Re
 }
 
 fn whole(condition: &Condition, text: &str) -> Result<i64, Problem> {
-    let wrong = || Problem::query("query", format!("`{}` is compared with a whole number, not `{text}`", condition.field));
+    let wrong =
+        || Problem::query("query", format!("`{}` is compared with a whole number, not `{text}`", condition.field));
     text.trim().parse().map_err(|_| wrong())
 }
 
