@@ -36,6 +36,11 @@ pub struct CheckedInput {
 }
 
 impl Engine {
+    /// The newest revision of a flow that was not deleted.
+    pub fn flow_head(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Arc<LoadedFlow>, FlowLookupError> {
+        self.flows.head(workspace, flow)
+    }
+
     pub fn flow_revision(
         &self,
         workspace: &WorkspaceId,

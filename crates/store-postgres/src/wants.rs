@@ -267,7 +267,10 @@ impl Wants {
                 self.lanes.insert((commit.workspace.clone(), watch_hash(commit.run)));
                 self.parents_of.insert(key);
             }
-            Settle::Reopened => _ = self.lanes_of.insert(key),
+            Settle::Reopened => {
+                self.lanes_of.insert(key.clone());
+                self.reopen(commit, key);
+            }
             Settle::Unchanged | Settle::ReopenedByTwin => {}
         }
         for change in &commit.errands {
@@ -278,6 +281,17 @@ impl Wants {
         self.ops(&commit.workspace, commit.run, &commit.ops);
         for (child, _) in &commit.cancels {
             self.run((commit.workspace.clone(), *child), Lock::Update);
+        }
+    }
+
+    fn reopen(&mut self, commit: &RunCommit, key: (WorkspaceId, RunId)) {
+        let Some(reopen) = &commit.reopen else { return };
+        if let Some(hash) = reopen.claim {
+            self.claims.insert((commit.workspace.clone(), hash));
+            self.runs_of_claims.insert((commit.workspace.clone(), hash));
+        }
+        if reopen.lifts.is_some() {
+            self.parents_of.insert(key);
         }
     }
 

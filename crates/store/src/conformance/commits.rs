@@ -5,7 +5,7 @@ use crate::*;
 use semel_core::admission::*;
 use semel_core::ir::EffectClass;
 use semel_core::run::{EndStatus, Event, SNAPSHOT_VERSION, Status, StepKey};
-use semel_core::{Hash16, RunId};
+use semel_core::{FlowRef, Hash16, RunId};
 use serde_json::{Value as Json, json};
 
 fn refused(b: &Bench, commit: RunCommit) {
@@ -262,6 +262,58 @@ pub fn a_twin_and_a_person_reopen_a_run_once(b: &Bench) {
     b.admit(b.keyed("a"));
     b.commit(restart);
     assert_eq!((b.head(run).generation, b.claim("a").unwrap().generation), (2, 2));
+}
+
+/// The key went to another event since: two runs of it must not go on at once.
+pub fn a_key_that_another_has_keeps_a_run_closed(b: &Bench) {
+    let policy = PresetName::ConductorFailOnRunning.preset().policy;
+    let first = b.start(AdmitRequest { policy, ..b.keyed("a") });
+    b.end(first, EndStatus::Failed);
+    let second = b.start(AdmitRequest { policy, ..b.keyed("a") });
+    assert_ne!(first, second, "a new event under the old key");
+    let claim = b.head(first).claim;
+    assert!(claim.is_some());
+    let reopen = || Some(Reopen { claim, lifts: None, forced: false });
+    let before = b.dump();
+    let answer =
+        b.call(Work::Commit(Box::new(RunCommit { settle: Settle::Reopened, reopen: reopen(), ..loud(b, first) })));
+    assert!(matches!(answer, Done::Refused(Refusal::KeyLive)));
+    same_dump(&before, &b.dump());
+    b.end(second, EndStatus::Completed);
+    let mut commit = b.step(first);
+    commit.head.status = Status::Running;
+    b.commit(RunCommit { settle: Settle::Reopened, reopen: reopen(), ..commit });
+    assert_eq!(b.head(first).status, Status::Running);
+    assert_eq!((b.claim("a").unwrap().run, b.claim_state("a")), (second, ClaimState::Done));
+}
+
+pub fn a_run_that_goes_on_takes_its_parent_with_it(b: &Bench) {
+    for (waits, lifts) in [(true, true), (true, false), (false, true)] {
+        let parent = b.start(b.event());
+        let child = b.start(child_of(b, parent, waits));
+        b.end(child, EndStatus::Failed);
+        let heard = b.inbox(parent).len();
+        b.end(parent, EndStatus::Failed);
+        let reopen = Some(Reopen { claim: None, lifts: lifts.then(by), forced: false });
+        let result = b.commit(RunCommit { settle: Settle::Reopened, reopen, ..b.step(child) });
+        let told = waits && lifts;
+        assert_eq!(result.wake.contains(&parent), told);
+        assert_eq!(b.inbox(parent).len(), heard + usize::from(told));
+        if told {
+            assert_eq!(b.inbox(parent).last(), Some(&Inbox::ChildReopened { run: child, by: by() }));
+        }
+    }
+}
+
+pub fn a_run_can_be_amended(b: &Bench) {
+    let run = b.start(b.keyed("a"));
+    let other = FlowRef::new("shop", "order-2");
+    let amend =
+        Amend { flow: Some((other.clone(), 7)), inputs: Some(json!({"n": 2})), correlation_id: Some("c-1".into()) };
+    b.commit(RunCommit { amend: Some(Box::new(amend)), ..b.step(run) });
+    let head = b.head(run);
+    assert_eq!((head.flow, head.revision, head.correlation_id.as_str()), (other, 7, "c-1"));
+    assert_eq!((b.values(run).inputs, b.values(run).trigger), (Some(json!({"n": 2})), Some(json!({}))));
 }
 
 pub fn a_full_lane_keeps_a_run_closed(b: &Bench) {

@@ -290,9 +290,24 @@ impl<'a> Program<'a> {
             settle,
             cancels: if self.dice.chance(5) { vec![(self.run().1, by())] } else { vec![] },
             announce: self.dice.chance(20).then(|| self.dice.pick(&["SUCCESS", "FAILED"]).into()),
+            amend: self.dice.chance(5).then(|| self.amend()),
+            reopen: (settle == Settle::Reopened).then(|| self.reopen(&workspace)),
             workspace,
             run,
         }
+    }
+
+    fn amend(&mut self) -> Box<Amend> {
+        Box::new(Amend {
+            flow: self.dice.chance(50).then(|| (FlowRef::new("shop", "order"), 2)),
+            inputs: self.dice.chance(50).then(|| self.json()),
+            correlation_id: self.dice.chance(50).then(|| "amended".to_owned()),
+        })
+    }
+
+    fn reopen(&mut self, workspace: &WorkspaceId) -> Reopen {
+        let claim = self.dice.chance(50).then(|| self.claim(workspace).hash);
+        Reopen { claim, lifts: self.dice.chance(50).then(by), forced: self.dice.chance(20) }
     }
 
     fn settle(&mut self, status: Status) -> Settle {
