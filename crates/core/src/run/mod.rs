@@ -45,6 +45,7 @@
 mod action;
 mod codec;
 mod conclusion;
+mod conductor_state;
 mod decide;
 mod errand;
 mod event;
@@ -60,6 +61,7 @@ mod tests;
 
 pub use codec::*;
 pub use conclusion::*;
+pub use conductor_state::*;
 pub use decide::*;
 pub use errand::*;
 pub use event::*;

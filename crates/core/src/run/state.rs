@@ -5,7 +5,7 @@ use super::errand::ErrandTerms;
 use super::event::{EndStatus, Failure, ListName, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use super::step::{StepKey, step_id};
 use crate::ids::{Hash16, RunId};
-use crate::ir::{EffectClass, OnTime};
+use crate::ir::{EffectClass, OnTime, Retry};
 use crate::planted;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
@@ -109,6 +109,9 @@ pub struct Step {
     /// How often a verdict asked for a new outbound key.
     #[serde(default)]
     pub new_keys: u32,
+    /// Counts instead of what the task says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Box<Retry>>,
     pub work: Work,
 }
 
@@ -210,6 +213,8 @@ pub enum Asks {
 pub struct Exit {
     pub step: StepKey,
     pub outcome: StepOutcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
 }
 
 /// Children of a group that start when what they depend on is done, by task id.

@@ -2,6 +2,7 @@
 
 use super::Machine;
 use crate::ir::{Sla, SlaBehavior, SlaRule};
+use crate::run::errand::TIMED_OUT;
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, TimerWhy};
 use crate::run::index::FlowIndex;
 use crate::run::state::{Concluded, Phase, RunState};
@@ -101,7 +102,8 @@ impl Machine<'_> {
             }
             SlaRule::Assertion { .. } => format!("what the SLA `{}` asserts does not hold", sla.id),
         };
-        self.stop(By { who: format!("sla {}", sla.id), why: String::new() }, status, Failure::new("sla", text));
+        let code = if self.tells_its_output() { TIMED_OUT } else { "sla" };
+        self.stop(By { who: format!("sla {}", sla.id), why: String::new() }, status, Failure::new(code, text));
     }
 
     /// How the run ends is decided: it ends, or does first what its author wants done after that.

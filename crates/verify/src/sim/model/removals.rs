@@ -66,6 +66,7 @@ impl Model {
                 | OpKind::EnterLaneOrEnd { .. }
                 | OpKind::ForceLane
                 | OpKind::Toggle { .. }
+                | OpKind::Publish { .. }
                 | OpKind::RunAgain { .. }
                 | OpKind::Remember { .. }
                 | OpKind::Ask { .. }
