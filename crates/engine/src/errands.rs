@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use semel_core::run::By;
 use semel_core::{Hash16, WorkspaceId};
 use semel_expr::{Part, Value};
-use semel_store::{Done, ErrandRow, ErrandWord, StoreError, TakeErrands, Work};
+use semel_store::{Done, ErrandRow, ErrandWord, StoreError, TASK_DEFINITIONS, TakeErrands, TakeRate, Work};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,8 +64,20 @@ pub enum ErrandError {
 }
 
 impl Engine {
-    /// Hands errands out; waits at most so long for the first.
-    pub async fn take_errands(&self, request: TakeErrands, wait: Duration) -> Result<Vec<Errand>, StoreError> {
+    /// Hands errands out; waits at most so long for the first. What the registered definition of the task says about how
+    /// many may be out, and how many may be taken within so long, counts where the request says nothing.
+    pub async fn take_errands(&self, mut request: TakeErrands, wait: Duration) -> Result<Vec<Errand>, StoreError> {
+        let definition = self.store().kv(&request.workspace, TASK_DEFINITIONS, &request.from.queue)?;
+        if let Some(definition) = definition {
+            let number = |name: &str| definition.value[name].as_u64().filter(|number| *number > 0);
+            let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            request.limit = request.limit.or(number("concurrentExecLimit").map(small));
+            let rate = number("rateLimitPerFrequency").map(|count| TakeRate {
+                count: small(count),
+                window_ms: i64::from(small(number("rateLimitFrequencyInSeconds").unwrap_or(1))) * 1_000,
+            });
+            request.rate = request.rate.or(rate);
+        }
         let until = self.clock.now().plus(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         let bell = (!wait.is_zero()).then(|| self.bells.at(&request.workspace, &request.from.queue));
         loop {

@@ -2,7 +2,10 @@
 
 use super::active::Active;
 use crate::api::{Control, ErrandAnswer};
-use semel_core::run::{By, EndStatus, Failure, Input, Payload, Phase, RunState, Said, StepKey, TimerWhy, VerdictKind};
+use semel_core::run::{
+    By, CANCELLED, EndStatus, FAILED_FOR_GOOD, Failure, Input, Payload, Phase, RunState, Said, StepKey, TimerWhy,
+    VerdictKind,
+};
 use semel_expr::Value;
 use serde_json::{Value as Json, json};
 
@@ -46,8 +49,13 @@ pub(super) fn control_input(active: &Active, control: Control, by: By) -> Result
             let said = match end {
                 ErrandAnswer::Done { output } => Said::Done { output: stored(&output) },
                 ErrandAnswer::Failed { message, output, for_good } => {
-                    let failure = Failure::new("errand_failed", message);
+                    let code = if for_good { FAILED_FOR_GOOD } else { "errand_failed" };
+                    let failure = Failure::new(code, message);
                     Said::Failed { failure, output: output.as_ref().map(stored), for_good }
+                }
+                ErrandAnswer::Cancelled { message, output } => {
+                    let failure = Failure::new(CANCELLED, message);
+                    Said::Failed { failure, output: output.as_ref().map(stored), for_good: true }
                 }
             };
             Input::Errand { step, attempt, said, seen }
