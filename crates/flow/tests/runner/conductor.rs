@@ -330,21 +330,3 @@ proptest! {
         let _ = compile(&json!({"name": "w", "tasks": [definition]}), &Limits::default());
     }
 }
-
-#[test]
-fn tmp_corpus() {
-    let Ok(folder) = std::env::var("CORPUS") else { return };
-    for file in std::fs::read_dir(folder).unwrap() {
-        let path = file.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        match compile_text(&text, &Limits::default()) {
-            Ok(_) => println!("OK {name}"),
-            Err(found) => {
-                for v in found.iter().take(2) {
-                    println!("NO {name}: {}: {}", v.path, v.message);
-                }
-            }
-        }
-    }
-}
