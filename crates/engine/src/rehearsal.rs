@@ -17,7 +17,7 @@ use semel_core::ir::{CONDUCTOR_NAMESPACE, EffectClass, ErrandKind, Flow, TaskKin
 use semel_core::run::{By, FlowIndex, Seen, StepKey};
 use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
 use semel_store::memory::MemoryStore;
-use semel_store::{Done, FlowRow, KvRow, PushRule, Store, StoreError, TASK_DEFINITIONS, Work};
+use semel_store::{Done, FlowRow, KvRow, PushRule, Reads, Store, StoreError, TASK_DEFINITIONS, Work};
 use semel_tasks::{Outcome, Request, effect_class};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
