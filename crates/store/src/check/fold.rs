@@ -5,7 +5,7 @@ use super::ledger::Ledger;
 use crate::rows::{JournalRow, SnapshotRow};
 use semel_core::ir::Flow;
 use semel_core::run::{Event, Phase, RunState, SNAPSHOT_VERSION, decode_events};
-use semel_core::{Hash16, RunId};
+use semel_core::{FlowRef, Hash16, RunId};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(super) struct Fold {
     pub ended: Option<Option<String>>,
     pub has_values: bool,
     pub reopened: bool,
+    /// The flow that the run was made of, and the one that it goes by now.
+    pub flows: Option<(FlowRef, FlowRef)>,
 }
 
 impl Fold {
@@ -51,6 +53,7 @@ impl Fold {
             ended: None,
             has_values: false,
             reopened: false,
+            flows: None,
         }
     }
 
@@ -93,7 +96,8 @@ impl Fold {
         self.events += 1;
         let ended = matches!(self.state.phase, Phase::Ended(_));
         match event {
-            Event::Created { inputs, trigger, labels, logical, .. } => {
+            Event::Created { inputs, trigger, labels, logical, flow, .. } => {
+                self.flows = Some((flow.clone(), flow.clone()));
                 (self.inputs, self.trigger) = (Some(inputs.digest), Some(trigger.digest));
                 self.set_labels(labels.json());
                 if *logical != self.logical {
@@ -101,6 +105,11 @@ impl Fold {
                         Code::HeadDiffers,
                         format!("the head's logical run is {}, the journal's {logical}", self.logical),
                     ));
+                }
+            }
+            Event::FlowChanged { flow, .. } => {
+                if let Some((_, now)) = &mut self.flows {
+                    *now = flow.clone();
                 }
             }
             Event::InputsReplaced { inputs, trigger } => {

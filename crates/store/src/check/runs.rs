@@ -19,7 +19,7 @@ use crate::script::{RELEASED_FROM, watch_hash};
 use crate::tx::Result;
 use semel_core::admission::ClaimState;
 use semel_core::run::{Conclusion, Payload, Phase, RunState, Status, StepKey, Work, errand_id};
-use semel_core::{Hash16, Millis, RunId, WorkspaceId};
+use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -340,7 +340,8 @@ impl Whole {
                 self.keys_in_log |= row.key.is_some();
                 if decisions::made_a_run(&row) {
                     self.admitted.push(row.seq);
-                    if !made_so(&self.row, &row) {
+                    let first = self.fold.flows.as_ref().map_or(&self.row.flow, |(first, _)| first);
+                    if !made_so(&self.row, first, &row) {
                         let text = format!("decision {} made this run, and they do not tell the same story", row.seq);
                         self.findings.push((Code::HeadDiffers, text));
                     }
@@ -363,6 +364,9 @@ impl Whole {
         }
         if row.open_doubts != state.open_doubts() {
             differs("count of open doubts", &row.open_doubts, &state.open_doubts());
+        }
+        if let Some((_, now)) = self.fold.flows.as_ref().filter(|(_, now)| *now != row.flow) {
+            differs("flow", &row.flow, now);
         }
         if row.take != state.take {
             differs("take", &row.take, &state.take);
@@ -475,11 +479,12 @@ impl Whole {
 }
 
 /// A run and the decision that made it were written by one transaction.
-fn made_so(run: &RunRow, decision: &DecisionRow) -> bool {
+/// `flow`: what the run was made of; a person may have it go by another one since.
+fn made_so(run: &RunRow, flow: &FlowRef, decision: &DecisionRow) -> bool {
     // Erasure takes the key from either.
     let same_key = run.key == decision.key || run.key.is_none() || decision.key.is_none();
     same_key
-        && (run.claim, &run.flow, run.door) == (decision.claim, &decision.flow, decision.door)
+        && (run.claim, flow, run.door) == (decision.claim, &decision.flow, decision.door)
         && run.created_at == decision.at
         && run.generation >= decision.generation
 }

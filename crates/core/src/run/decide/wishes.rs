@@ -33,7 +33,9 @@ impl Machine<'_> {
         match (wish, last) {
             (Wish::Pause, _) => self.state.paused && !self.state.is_ended(),
             (Wish::Terminate { .. }, _) => {
-                self.state.cancelling || self.state.phase == Phase::Ended(EndStatus::Cancelled)
+                // A failure that ended the run has cancelled what ran beside it, which is over.
+                let is_ending = self.state.cancelling && !self.state.is_ended();
+                is_ending || self.state.phase == Phase::Ended(EndStatus::Cancelled)
             }
             (Wish::Skip { task, .. }, _) => self.state.skips.contains(task) && !self.state.is_ended(),
             (Wish::Resume, Some(Asked::Resume)) | (Wish::Retry { .. }, Some(Asked::Retry)) => !self.state.paused,

@@ -92,7 +92,7 @@ scenarios! {
         assert!(world.input(said("e", 3, done())).is_err());
         world.must(Input::Restart { by: by() });
         world.answer_all();
-        assert_eq!(out(&world).last(), Some(&(1, 0)), "a restart begins anew");
+        assert_eq!(out(&world).last(), Some(&(4, 0)), "no two attempts have one name, whoever asks for another");
     }
 
     fn what_failed_for_good_is_not_tried_again() {

@@ -132,6 +132,7 @@ scenarios! {
         let mut world = World::new(flow).start();
         world.answer_all();
         world.must(Input::Cancel { by: by() });
+        world.answer_all();
         assert_eq!(failed(&world).as_deref(), Some("terminated: test"));
     }
 
