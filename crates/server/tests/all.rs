@@ -2,6 +2,12 @@
 
 #[path = "suite/access.rs"]
 mod access;
+#[path = "suite/conductor_resources.rs"]
+mod conductor_resources;
+#[path = "suite/conductor_scheduler.rs"]
+mod conductor_scheduler;
+#[path = "suite/conductor_webhook.rs"]
+mod conductor_webhook;
 #[path = "suite/harness.rs"]
 mod harness;
 #[path = "suite/kestra.rs"]
@@ -14,6 +20,8 @@ mod kestra_flows;
 mod kestra_resources;
 #[path = "suite/matrix.rs"]
 mod matrix;
+#[path = "suite/matrix_conductor_resources.rs"]
+mod matrix_conductor_resources;
 #[path = "suite/matrix_kestra.rs"]
 mod matrix_kestra;
 #[path = "suite/matrix_kestra_resources.rs"]

@@ -9,20 +9,39 @@
 //! | [`metadata`], [`task_defs`] | definitions of workflows and of tasks |
 //! | [`start`], [`execute`] | workflows that are started, and waited for |
 //! | [`workflow`], [`task`] | a run as a workflow, an attempt as a task |
+//! | [`documents`], [`tags`], [`schemas`], [`environment`], [`secrets`] | things that are kept as they were written |
+//! | [`schedules`], [`schedule_executions`] | workflows that the clock starts |
+//! | [`webhooks`], [`receive`] | events from outside |
+//! | [`events`] | handlers of events |
+//! | [`human`], [`human_templates`] | tasks that people do |
+//! | [`query`] | the language of searches |
 //! | [`tasks`], [`update`], [`signal`], [`queues`] | what workers ask and say |
 
 pub mod body;
+pub mod documents;
+pub mod environment;
 pub mod error;
+pub mod events;
 pub mod execute;
+pub mod human;
+pub mod human_templates;
 pub mod metadata;
+pub mod query;
 pub mod queues;
+pub mod receive;
+pub mod schedule_executions;
+pub mod schedules;
+pub mod schemas;
+pub mod secrets;
 pub mod signal;
 pub mod start;
+pub mod tags;
 pub mod task;
 pub mod task_defs;
 pub mod tasks;
 pub mod token;
 pub mod update;
+pub mod webhooks;
 pub mod workflow;
 
 use crate::call::Answer;
