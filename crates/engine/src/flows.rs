@@ -1,6 +1,7 @@
 //! Flows ready to run, and the cache of them.
 
 use crate::api::FlowLookupError;
+use crate::conductor::limit_by_tag;
 use parking_lot::RwLock;
 use semel_core::ir::{Dialect, Flow, LeafMode, Task, TaskKind, Trigger, TriggerKind};
 use semel_core::run::FlowIndex;
@@ -24,6 +25,8 @@ pub struct LoadedFlow {
     pub reads_tasks: bool,
     /// Some expression asks for what a task was given, which is computed again then.
     pub reads_inputs: bool,
+    /// Some expression asks for what was set for the workspace, which is read then.
+    pub reads_environment: bool,
     /// It only computes, and not for long: a run of it may be done in the commit that admits it.
     pub is_brief: bool,
     /// Top-level task id → ids of everything inside it, itself included.
@@ -54,6 +57,7 @@ impl LoadedFlow {
             revision: row.revision,
             reads_tasks: flow_dialect == Dialect::Kestra && reads_tasks(&row.ir),
             reads_inputs: flow_dialect == Dialect::Conductor && reads_inputs(&row.ir),
+            reads_environment: flow_dialect == Dialect::Conductor && reads_environment(&row.ir),
             is_brief: is_brief(&index),
             index,
             source: row.source.clone(),
@@ -85,6 +89,11 @@ fn reads_tasks(ir: &str) -> bool {
 fn reads_inputs(ir: &str) -> bool {
     let of_task = |at: usize| !ir[..at].ends_with("workflow") && !ir[..at].ends_with("~item");
     ir.match_indices(".input").any(|(at, _)| of_task(at)) || ir.contains("['input']") || ir.contains(".${")
+}
+
+/// Whether an expression may name `workflow.env`. Too often costs time, never a wrong answer.
+fn reads_environment(ir: &str) -> bool {
+    ir.contains(".env") || ir.contains("['env']") || ir.contains("${workflow}") || ir.contains(".${")
 }
 
 /// Tasks of a flow that is done at its door.
@@ -190,7 +199,11 @@ impl Flows {
         }
         let before = self.pushes.load(Ordering::SeqCst);
         let row = self.store.flow(workspace, flow, None)?.ok_or_else(|| FlowLookupError::Unknown(flow.to_string()))?;
-        let loaded = Arc::new(LoadedFlow::from_row(&row)?);
+        let mut loaded = LoadedFlow::from_row(&row)?;
+        if let Some(lane) = limit_by_tag(self.store.as_ref(), workspace, &loaded)? {
+            loaded.index.flow.lane = Some(lane);
+        }
+        let loaded = Arc::new(loaded);
         let mut heads = self.heads.write();
         if self.pushes.load(Ordering::SeqCst) == before {
             heads.insert(key, (loaded.clone(), self.store.now()));

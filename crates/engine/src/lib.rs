@@ -56,13 +56,16 @@ pub mod workflows;
 
 pub use api::*;
 pub use checks::FailedCheck;
-pub use conductor::{TaskStory, WorkflowStory};
+pub use conductor::{
+    RATE_LIMIT, SecretValue, TaskStory, Timetable, WorkflowStory, arrived_name, arrived_value, check_cron, upcoming,
+};
 pub use errands::{Errand, ErrandError, Polled};
 pub use handle::{Engine, Parts};
 pub use inspect::CheckedInput;
 pub use pauses::OpenPause;
 pub use rehearsal::{Mock, Mocks, Rehearsal, RehearsalError};
 pub use replay::{ReplayError, ReplayWish};
+pub use semel_tasks::proof;
 pub use semel_tasks::signature::SignatureError;
 pub use triggers::{BackfillRequest, TriggerError, TriggerView};
 

@@ -2,6 +2,7 @@
 //! instant, and it moves its schedule on in the transaction that admits it.
 
 use crate::api::{AdmitError, Occurrence};
+use crate::conductor::is_timetable;
 use crate::flows::LoadedFlow;
 use crate::handle::Engine;
 use semel_core::admission::PresetName;
@@ -39,6 +40,9 @@ impl Engine {
         let Ok(flow) = self.flow(&row.workspace, &row.flow) else {
             return self.advance(ScheduleRow { next_due: None, ..row }).await;
         };
+        if is_timetable(&row.flow) {
+            return self.fire_timetable(row, &flow, now).await;
+        }
         let polled = flow.index.flow.triggers.iter().find(|t| t.id == row.trigger);
         if let Some(TriggerKind::Http { interval_ms, .. }) = polled.map(|t| &t.kind) {
             return self.turn(row, flow.clone(), *interval_ms, now).await;
@@ -69,7 +73,8 @@ impl Engine {
         let mut last = row.last_fired;
         for at in missed {
             let occurrence = self.tick(&row, &flow, timed, at, last);
-            let tick = Tick { trigger: row.trigger.clone(), at, next: timed.after(at), backfill: false };
+            let tick =
+                Tick { trigger: row.trigger.clone(), at, next: timed.after(at), backfill: false, schedule: None };
             if !self.fire(occurrence, tick).await? {
                 // Not admitted for now (the store is full or stopping): this instant stays due.
                 return self.advance(ScheduleRow { next_due: Some(at), last_fired: last, ..row }).await;
@@ -118,7 +123,7 @@ impl Engine {
                 self.write(change(TriggerChange::SkipBackfill { at })).await?;
                 continue;
             }
-            let tick = Tick { trigger: row.trigger.clone(), at, next: None, backfill: true };
+            let tick = Tick { trigger: row.trigger.clone(), at, next: None, backfill: true, schedule: None };
             if !self.fire(occurrence, tick).await? || !timed.allow_concurrent {
                 return Ok(());
             }
@@ -231,7 +236,12 @@ pub(crate) fn first_after(kind: &TriggerKind, at: Millis) -> Option<Millis> {
 }
 
 /// Which of the due instants are made up for.
-fn missed_rule(due: &[Millis], recover: RecoverMissed, late_max_ms: Option<i64>, now: Millis) -> Vec<Millis> {
+pub(crate) fn missed_rule(
+    due: &[Millis],
+    recover: RecoverMissed,
+    late_max_ms: Option<i64>,
+    now: Millis,
+) -> Vec<Millis> {
     // An instant is missed, not merely due, when a later one is due as well.
     let kept: Vec<Millis> = match recover {
         RecoverMissed::All => due.to_vec(),

@@ -1,5 +1,6 @@
 //! What doors can ask of triggers.
 
+use crate::conductor::is_timetable;
 use crate::flows::LoadedFlow;
 use crate::handle::Engine;
 use semel_core::ir::{Trigger, TriggerKind};
@@ -52,7 +53,8 @@ impl Engine {
             let flow = self.flow(workspace, &row.flow).ok()?;
             Some(TriggerView { row, flow })
         };
-        let views = rows.into_iter().filter_map(view);
+        // Conductor's schedules have a door of their own.
+        let views = rows.into_iter().filter(|row| !is_timetable(&row.flow)).filter_map(view);
         Ok(views.filter(|view| view.trigger().is_some_and(|trigger| trigger.kind.has_instants())).collect())
     }
 

@@ -147,8 +147,10 @@ impl Client {
     fn refusal(&self, status: StatusCode, problem: &Json) -> Failure {
         let text = |name: &str| problem.get(name).map(plain).filter(|text| !text.is_empty());
         let code = text("code").unwrap_or_else(|| format!("http_{}", status.as_u16()));
-        let message =
-            text("detail").or_else(|| text("title")).unwrap_or_else(|| format!("the server answered {status}"));
+        let message = text("detail")
+            .or_else(|| text("message"))
+            .or_else(|| text("title"))
+            .unwrap_or_else(|| format!("the server answered {status}"));
         let mut failure = Failure::refused(code, message).details(details(status, problem));
         if let Some(list) = problem.get("errors").and_then(Json::as_array).filter(|list| !list.is_empty()) {
             failure = failure.preface(list.iter().map(error_line).collect::<Vec<_>>().join("\n"));

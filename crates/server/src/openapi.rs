@@ -1,6 +1,7 @@
 //! `/openapi.json`, made from the route table.
 
 mod conductor;
+mod conductor_resources;
 mod kestra;
 mod kestra_resources;
 mod schema;

@@ -6,6 +6,12 @@ mod access;
 mod conductor;
 #[path = "suite/conductor_control.rs"]
 mod conductor_control;
+#[path = "suite/conductor_resources.rs"]
+mod conductor_resources;
+#[path = "suite/conductor_scheduler.rs"]
+mod conductor_scheduler;
+#[path = "suite/conductor_webhook.rs"]
+mod conductor_webhook;
 #[path = "suite/harness.rs"]
 mod harness;
 #[path = "suite/kestra.rs"]
@@ -22,6 +28,8 @@ mod matrix;
 mod matrix_conductor;
 #[path = "suite/matrix_conductor_control.rs"]
 mod matrix_conductor_control;
+#[path = "suite/matrix_conductor_resources.rs"]
+mod matrix_conductor_resources;
 #[path = "suite/matrix_kestra.rs"]
 mod matrix_kestra;
 #[path = "suite/matrix_kestra_resources.rs"]

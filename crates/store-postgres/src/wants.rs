@@ -241,8 +241,8 @@ impl Wants {
         if let Some(parent) = &request.parent {
             self.run((ws.clone(), parent.run), Lock::Update);
         }
-        if request.tick.is_some() {
-            self.schedules.insert((ws.clone(), request.flow.clone()));
+        if let Some(tick) = &request.tick {
+            self.schedules.insert((ws.clone(), tick.schedule.as_ref().unwrap_or(&request.flow).clone()));
         }
         if let Some(hearing) = &request.hearing {
             self.hearing(ws, hearing);

@@ -66,6 +66,33 @@ pub const EVENT_HANDLERS: &str = "/conductor/handler";
 /// When errands of a queue were taken last, where only so many may be within so long.
 pub const TAKEN_LATELY: &str = "/conductor/taken";
 
+/// Tags of Conductor's things, one row for each: see [`tag_key`].
+pub const TAGS: &str = "/conductor/tag";
+/// What `${workflow.env.NAME}` is, by name.
+pub const ENVIRONMENT: &str = "/conductor/environment";
+/// Schemas, as `name@version`.
+pub const SCHEMAS: &str = "/conductor/schema";
+/// Forms for tasks that people do, as `name@version`.
+pub const HUMAN_TEMPLATES: &str = "/conductor/template";
+/// Who does a task that is for people, by the id of the errand.
+pub const HUMAN_TASKS: &str = "/conductor/human";
+/// Where webhooks of Conductor's arrive, by id.
+pub const WEBHOOKS: &str = "/conductor/webhook";
+/// What arrived there, by webhook, newest first.
+pub const WEBHOOK_EVENTS: &str = "/conductor/webhook-event";
+/// What came of the instants of Conductor's schedules, newest first.
+pub const SCHEDULE_EXECUTIONS: &str = "/conductor/schedule-execution";
+
+/// The key of a tag. What begins with the key of an empty `tag` are all tags of the thing.
+pub fn tag_key(kind: &str, name: &str, tag: &str) -> String {
+    format!("{kind}\n{name}\n{tag}")
+}
+
+/// What sorts later instants first.
+pub fn newest_first(at: Millis) -> String {
+    format!("{:020}", u64::MAX - at.0.max(0).unsigned_abs())
+}
+
 /// Keys of the server's own, which no author, caller or person can name.
 pub fn is_own_namespace(name: &str) -> bool {
     name.starts_with('/')

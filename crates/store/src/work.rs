@@ -106,6 +106,8 @@ pub type Windows = BTreeMap<String, WindowState>;
 /// An instant of one of the flow's schedules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tick {
+    /// The flow whose schedule it is, where that is not the one that is started.
+    pub schedule: Option<FlowRef>,
     pub trigger: String,
     pub at: Millis,
     /// The instant after it.

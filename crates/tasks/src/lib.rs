@@ -23,6 +23,7 @@ pub mod inline;
 pub mod javascript;
 pub mod net;
 pub mod op;
+pub mod proof;
 pub mod registry;
 pub mod schedule;
 pub mod script;

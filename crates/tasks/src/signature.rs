@@ -26,19 +26,19 @@ pub struct SignatureError {
 }
 
 impl SignatureError {
-    fn new(code: &'static str, message: impl Into<String>) -> SignatureError {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> SignatureError {
         SignatureError { code, message: message.into() }
     }
 
-    fn missing(header: &str) -> SignatureError {
+    pub(crate) fn missing(header: &str) -> SignatureError {
         SignatureError::new("signature_missing", format!("the header `{header}` is missing"))
     }
 
-    fn malformed(header: &str) -> SignatureError {
+    pub(crate) fn malformed(header: &str) -> SignatureError {
         SignatureError::new("signature_malformed", format!("the header `{header}` cannot be read"))
     }
 
-    fn mismatch() -> SignatureError {
+    pub(crate) fn mismatch() -> SignatureError {
         SignatureError::new("signature_mismatch", "the signature does not match the body and the secret")
     }
 }
@@ -146,7 +146,7 @@ fn stripe(header: &str, headers: &dyn Fn(&str) -> Option<String>) -> Result<Clai
     Ok(Claim { prefix: format!("{stamp}.").into_bytes(), signatures, signed_at_s: Some(signed_at_s) })
 }
 
-fn check_age(signed_at_s: i64, now_ms: i64, tolerance_ms: i64) -> Result<(), SignatureError> {
+pub(crate) fn check_age(signed_at_s: i64, now_ms: i64, tolerance_ms: i64) -> Result<(), SignatureError> {
     let distance_ms = (i128::from(now_ms) - i128::from(signed_at_s) * 1000).abs();
     if distance_ms <= i128::from(tolerance_ms) {
         return Ok(());
@@ -155,11 +155,11 @@ fn check_age(signed_at_s: i64, now_ms: i64, tolerance_ms: i64) -> Result<(), Sig
 }
 
 /// Plain digits only: what is signed is the text, so only one text per instant is accepted.
-fn seconds(text: &str) -> Option<i64> {
+pub(crate) fn seconds(text: &str) -> Option<i64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-fn hex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     if !text.len().is_multiple_of(2) {
         return None;
@@ -167,6 +167,6 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
-fn base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD].iter().find_map(|engine| engine.decode(text).ok())
 }

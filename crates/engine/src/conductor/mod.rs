@@ -12,6 +12,9 @@
 //! | `fork` | the tasks of a dynamic fork |
 //! | `loops` | what a DO_WHILE does after a round |
 //! | `starts` | which workflow a task starts, and under which key |
+//! | `resources` | limits by tag, `workflow.env`, secrets that the door may show |
+//! | `names` | keys that are made of what has arrived |
+//! | `timetable` | schedules |
 //! | `story` | a run as its door shows it |
 
 mod definitions;
@@ -20,15 +23,22 @@ mod errands;
 mod fork;
 mod leaves;
 mod loops;
+mod names;
 mod notes;
 mod others;
+mod resources;
 mod roots;
 mod starts;
 mod story;
+mod timetable;
 
 pub(crate) use dynamic::{DYNAMIC, performed_as};
 pub use loops::exit_state;
+pub use names::{arrived_name, arrived_value};
 pub use notes::Notes;
+pub(crate) use resources::limit_by_tag;
+pub use resources::{RATE_LIMIT, SecretValue};
 pub(crate) use starts::strategy;
 pub use starts::sub_workflow_output;
 pub use story::{TaskStory, WorkflowStory};
+pub use timetable::{Timetable, check_cron, is_timetable, upcoming};

@@ -1,9 +1,9 @@
 //! What `${…}` sees.
 
 use super::notes::Note;
+use super::resources::environment;
 use crate::scope::ExprScope;
 use indexmap::IndexMap;
-use semel_core::WorkspaceId;
 use semel_core::ir::{ConductorFlow, Task};
 use semel_core::run::{Concluded, EndStatus, Phase, RunState, TERMINATED_AS_FAILED, conclusion_of, ended_status};
 use semel_expr::conductor::render_tree;
@@ -47,9 +47,9 @@ impl ExprScope<'_> {
             None => self.memory.more.get("correlationId").cloned().unwrap_or(Value::Null),
         };
         let parent = |name: &str| self.memory.trigger.get(name).unwrap_or(Value::Null);
-        let env = match self.workspace.0.as_str() {
-            WorkspaceId::DEFAULT => self.services.envs.clone(),
-            _ => Value::map(IndexMap::new()),
+        let env = match self.flow.reads_environment {
+            true => environment(self.services, self.workspace),
+            false => Value::map(IndexMap::new()),
         };
         Value::map(map([
             ("input", self.memory.inputs.clone()),

@@ -44,6 +44,29 @@ pub fn render_text(text: &str, scope: &dyn Scope, budget: &mut Budget) -> Result
     Resolver { scope, budget }.text(text, 0)
 }
 
+/// Resolves a text of which every expression must give something: a name that is made of what is not there would be the
+/// same for all that lack it.
+pub fn render_name(text: &str, scope: &dyn Scope, budget: &mut Budget) -> Result<String, EvalError> {
+    let mut out = String::new();
+    for piece in scan::pieces(text) {
+        match piece {
+            Piece::Text(plain) => out.push_str(&plain.replace("$${", "${")),
+            Piece::Expression(inner) => {
+                let value = render_text(&format!("${{{inner}}}"), scope, budget)?;
+                let printed = print::java(&value);
+                if value == Value::Null || printed.trim().is_empty() {
+                    return Err(EvalError::new("missing_variable", format!("`${{{inner}}}` gives nothing")));
+                }
+                if value.is_tainted() {
+                    return Err(EvalError::new("secret", format!("`${{{inner}}}` would hold a secret")));
+                }
+                out.push_str(&printed);
+            }
+        }
+    }
+    Ok(out)
+}
+
 /// A value as it stands inside a text; holes are masked.
 pub fn print(value: &Value) -> String {
     print::java(value)

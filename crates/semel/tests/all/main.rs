@@ -7,6 +7,7 @@ mod doubt;
 mod exits;
 mod fake;
 mod import;
+mod import_conductor;
 mod offline;
 mod program;
 mod server;

@@ -103,7 +103,7 @@ fn find(call: &Call, workspace: &WorkspaceId) -> Result<(Arc<LoadedFlow>, Webhoo
 }
 
 /// The value of a header that is there once: with two, the proof could be about the other one.
-fn single(headers: &HeaderMap, name: &str) -> Option<String> {
+pub fn single(headers: &HeaderMap, name: &str) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?.to_str().ok()?.to_owned();
     values.next().is_none().then_some(first)

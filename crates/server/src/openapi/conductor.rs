@@ -1,5 +1,6 @@
 //! What the routes of the Conductor door take and answer.
 
+use super::conductor_resources;
 use super::schema::*;
 use super::shapes::{Shape, removes, says, shows, stays_silent};
 use crate::codes::Code;
@@ -27,6 +28,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Get, "/api/metadata/taskdefs/{name}" | "/api/metadata/workflow/{name}") => shows(map()),
         (Verb::Get, "/api/metadata/workflow/names-and-versions") => shows(map()),
         (Verb::Put, "/api/metadata/workflow") => shows(bulk()),
+        (_, path) if conductor_resources::is_own(path) => return conductor_resources::shape(route),
         (_, path) if path.starts_with("/api/metadata/") => stays_silent(),
         (Verb::Post, "/api/workflow" | "/api/workflow/{id}" | "/api/workflow/start/{name}/{version}") => says(TEXT),
         (Verb::Post, "/api/workflow/execute/{name}/{version}") => shows(any()),

@@ -399,7 +399,9 @@ async fn callers_who_may(route: &Route, name: &str) {
 #[tokio::test]
 async fn every_route_with_every_kind_of_caller() {
     let mut asked = 0;
-    for route in ROUTES {
+    // Those have a world of their own.
+    let resources = |route: &&Route| crate::matrix_conductor_resources::is_own(route.path);
+    for route in ROUTES.iter().filter(|route| !resources(route)) {
         let name = format!("{} {}", route.method, route.path);
         let world = World::new().await;
         let sample = sample(route, &world).unwrap_or_else(|| panic!("{name} has no row in this matrix"));
@@ -411,7 +413,7 @@ async fn every_route_with_every_kind_of_caller() {
         callers_who_may(route, &name).await;
         asked += 1;
     }
-    assert_eq!(asked, ROUTES.len());
+    assert_eq!(asked, ROUTES.iter().filter(|route| !resources(route)).count());
     assert!(ROUTES.iter().any(|route| route.access == Access::MainAdmin));
 }
 

@@ -199,7 +199,7 @@ pub fn a_backfill_settles_each_instant_once(b: &Bench) {
     change(TriggerChange::Backfill(Box::new(backfill)));
     let stored = || b.store.schedules(&b.ws()).unwrap().remove(0);
     assert_eq!(stored().next_due, Some(b.now()));
-    let tick = |at, backfill| Tick { trigger: "up".into(), at, next: None, backfill };
+    let tick = |at, backfill| Tick { trigger: "up".into(), at, next: None, backfill, schedule: None };
     let event = |tick| AdmitRequest { tick: Some(tick), ..b.event() };
     let run = b.start(event(tick(start, true)));
     assert_eq!(stored().state.backfill.unwrap().last_run, Some(run));

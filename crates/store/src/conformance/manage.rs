@@ -141,7 +141,8 @@ pub fn a_schedule_does_not_go_back(b: &Bench) {
 pub fn an_instant_of_a_schedule_happens_once_however_long_its_key_is_remembered(b: &Bench) {
     let row = flow(b.ws(), "shop", "order", "one");
     push(b, row.clone(), vec![schedule(&row, "tick", Some(b.now()))]);
-    let tick = Tick { trigger: "tick".into(), at: b.now(), next: Some(b.now().plus(60)), backfill: false };
+    let tick =
+        Tick { trigger: "tick".into(), at: b.now(), next: Some(b.now().plus(60)), backfill: false, schedule: None };
     let due = AdmitRequest { tick: Some(tick.clone()), ..b.event() };
     assert!(b.admit(due).created);
     let moved = ScheduleRow { last_fired: Some(b.now()), ..schedule(&row, "tick", Some(b.now().plus(60))) };

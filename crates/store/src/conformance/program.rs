@@ -203,7 +203,8 @@ impl<'a> Program<'a> {
         let at = self.oracle.now();
         let next = self.dice.chance(80).then(|| at.plus(1 + self.dice.below(9) as i64));
         let terms = self.terms(&workspace);
-        let tick = self.dice.chance(4).then(|| Tick { trigger: "tick".into(), at, next, backfill: false });
+        let tick =
+            self.dice.chance(4).then(|| Tick { trigger: "tick".into(), at, next, backfill: false, schedule: None });
         AdmitRequest {
             workspace,
             flow: self.flow(),

@@ -82,7 +82,7 @@ pub(super) fn change(
 
 /// An instant that is not due any more was settled before, however long its key is remembered.
 pub(super) fn take_tick(tx: &mut dyn Tx, request: &AdmitRequest, tick: &Tick) -> Result<()> {
-    let stored = tx.flow_schedules(&request.workspace, &request.flow)?;
+    let stored = tx.flow_schedules(&request.workspace, tick.schedule.as_ref().unwrap_or(&request.flow))?;
     let row = stored.into_iter().find(|row| row.trigger == tick.trigger);
     let taken = row.and_then(|mut row| match (&mut row.state.backfill, tick.backfill) {
         (Some(backfill), true) if !backfill.paused && backfill.current <= tick.at => {

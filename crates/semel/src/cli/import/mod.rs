@@ -1,5 +1,7 @@
 //! `semel import …`
 
+mod conductor;
+mod json_place;
 mod kestra;
 
 use crate::client::Connection;
@@ -19,12 +21,14 @@ pub struct Import {
 #[derive(Subcommand, Debug)]
 enum Verb {
     Kestra(kestra::Kestra),
+    Conductor(conductor::Conductor),
 }
 
 impl Import {
     pub fn run(self, shell: &Shell) -> Result<Reply, Failure> {
         match self.verb {
             Verb::Kestra(args) => args.run(&self.connection, shell),
+            Verb::Conductor(args) => args.run(&self.connection, shell),
         }
     }
 }

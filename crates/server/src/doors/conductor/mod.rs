@@ -12,26 +12,43 @@
 //! | [`control`], [`bulk`] | what is asked of workflows that are there |
 //! | [`rehearse`] | a workflow tried out with answers that were thought out |
 //! | [`listing`], [`search`], [`query`] | lists of them, and the language of searches |
+//! | [`documents`], [`tags`], [`schemas`], [`environment`], [`secrets`] | things that are kept as they were written |
+//! | [`schedules`], [`schedule_executions`] | workflows that the clock starts |
+//! | [`webhooks`], [`receive`] | events from outside |
+//! | [`events`] | handlers of events |
+//! | [`human`], [`human_templates`] | tasks that people do |
 //! | [`tasks`], [`update`], [`signal`], [`queues`] | what workers ask and say |
 
 pub mod body;
 pub mod bulk;
 pub mod control;
+pub mod documents;
+pub mod environment;
 pub mod error;
+pub mod events;
 pub mod execute;
+pub mod human;
+pub mod human_templates;
 pub mod listing;
 pub mod metadata;
 pub mod query;
 pub mod queues;
+pub mod receive;
 pub mod rehearse;
+pub mod schedule_executions;
+pub mod schedules;
+pub mod schemas;
 pub mod search;
+pub mod secrets;
 pub mod signal;
 pub mod start;
+pub mod tags;
 pub mod task;
 pub mod task_defs;
 pub mod tasks;
 pub mod token;
 pub mod update;
+pub mod webhooks;
 pub mod workflow;
 
 use crate::call::Answer;

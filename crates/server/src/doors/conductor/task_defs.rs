@@ -79,6 +79,11 @@ pub async fn delete(call: Call) -> Answer {
     }
 }
 
+/// Refuses a name that has no definition.
+pub async fn check(call: &Call, name: &str) -> Result<(), Problem> {
+    find(call, name).await?.map(|_| ()).ok_or_else(|| unknown(name))
+}
+
 fn unknown(name: &str) -> Problem {
     Problem::new(Code::DefinitionUnknown, format!("No such taskType found by name: {name}"))
 }
