@@ -223,9 +223,13 @@ pub fn answer(seen: &Seen, show: Show, request_id: String, payloads: bool) -> Js
             put("workflowId", story.run.0.id.to_string().into());
             let Json::Object(task) = task::shown(story, first, 1, payloads) else { return Json::Null };
             for (name, value) in task {
+                // A task that stands alone calls these otherwise, and clients read no other names.
                 match name.as_str() {
                     "inputData" => put("input", value),
                     "outputData" => put("output", value),
+                    "workflowPriority" => put("priority", value),
+                    "startTime" => put("createTime", value),
+                    "workerId" => put("createdBy", value),
                     _ => put(&name, value),
                 }
             }
