@@ -1,6 +1,7 @@
 //! Dates as conditions read them: a day, a time and an offset, exactly as they were written.
 
 use crate::Millis;
+use crate::holidays::{self, UnknownCountry};
 use crate::ir::{DayInMonth, DayOfWeek};
 use jiff::civil::{Date, Time, Weekday};
 use jiff::fmt::temporal::{Pieces, PiecesOffset};
@@ -42,6 +43,10 @@ impl Written {
 
     pub fn is_weekend(&self) -> bool {
         matches!(self.date.weekday(), Weekday::Saturday | Weekday::Sunday)
+    }
+
+    pub fn is_holiday(&self, country: &str) -> Result<bool, UnknownCountry> {
+        holidays::is_holiday(self.date, country)
     }
 
     /// The second Monday of its month, and the like.

@@ -11,6 +11,7 @@
 //! | [`ir`] | what does a compiled flow look like? |
 //! | [`fingerprint`] | are these two payloads the same? |
 //! | [`date`] | what day is it where it was written? |
+//! | [`holidays`] | is nobody at work that day? |
 //! | [`files`] | what is the address of a file? |
 //! | [`labels`] | which labels are the system's own? |
 //! | [`wait`] | how long is a WAIT of Conductor's? |
@@ -21,6 +22,7 @@ pub mod date;
 pub mod duration;
 pub mod files;
 pub mod fingerprint;
+pub mod holidays;
 pub mod ids;
 pub mod ir;
 pub mod labels;

@@ -4,7 +4,7 @@ use crate::flows::LoadedFlow;
 use semel_core::admission::{KeyError, PresetName};
 use semel_core::ir::{KeyScope, ResponseType, SignatureScheme};
 use semel_core::run::{Conclusion, EndStatus, Seen, Status, StepKey, StepOutcome, VerdictKind};
-use semel_core::{Door, Millis, RunId, WorkspaceId};
+use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
 use semel_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -102,7 +102,7 @@ pub enum AdmitError {
     #[error("the flow is disabled; set `disabled: false` and push it again")]
     Disabled,
     /// What the flow wants to hold before there is a run does not.
-    #[error("the flow's checks do not let a run begin: {}", .0.join("; "))]
+    #[error("Flow execution blocked: one or more condition checks evaluated to false.\nFailed checks: {}", .0.join(", "))]
     Checks(Vec<String>),
     #[error("the flow's {what} did not resolve: {message}")]
     Expression { what: &'static str, message: String },
@@ -214,12 +214,69 @@ pub enum Control {
         end: ErrandAnswer,
         seen: Seen,
     },
+    /// What can be asked again.
+    Wish {
+        wish: Box<Asking>,
+    },
     /// `step` is a step id, a step path, or absent when one doubt is open.
     Verdict {
         step: Option<String>,
         verdict: VerdictKind,
         result: Option<Json>,
     },
+}
+
+/// A [`semel_core::run::Wish`] in a caller's words. Tasks are named by their ids in the flow, values are plain.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "wish", rename_all = "snake_case")]
+pub enum Asking {
+    Pause,
+    Resume,
+    /// `as_failed`: what the flow does about a failure is done.
+    Terminate {
+        reason: String,
+        as_failed: bool,
+    },
+    Retry {
+        anew: bool,
+    },
+    /// `step`: `None` means from the start.
+    Redo {
+        step: Option<StepKey>,
+        flow: Option<(FlowRef, u32)>,
+        inputs: Option<Json>,
+        task_input: Option<Json>,
+        correlation_id: Option<String>,
+    },
+    Skip {
+        task: String,
+        input: Option<Json>,
+        output: Option<Json>,
+    },
+    Tell {
+        variables: Option<Json>,
+        errand: Option<Box<ErrandTold>>,
+    },
+    Jump {
+        task: String,
+        input: Option<Json>,
+    },
+    /// `outputs`: by task, what those that the run has passed already are to have given.
+    Upgrade {
+        flow: FlowRef,
+        revision: u32,
+        inputs: Option<Json>,
+        outputs: Json,
+    },
+}
+
+/// What became of an attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ErrandTold {
+    pub step: StepKey,
+    pub attempt: u32,
+    pub end: ErrandAnswer,
+    pub seen: Seen,
 }
 
 /// What became of an errand, in whoever's words.

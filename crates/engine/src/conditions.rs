@@ -71,6 +71,10 @@ pub fn holds(condition: &Condition, subject: &Subject<'_>) -> Result<bool, Strin
         Condition::DayWeek { date, day } => written(subject, date)?.is_on(*day),
         Condition::DayWeekInMonth { date, day, place } => written(subject, date)?.is_nth(*place, *day),
         Condition::Weekend { date } => written(subject, date)?.is_weekend(),
+        Condition::PublicHoliday { date, country } => {
+            let day = written(subject, date)?;
+            day.is_holiday(&render(country)?).map_err(|error| error.to_string())?
+        }
         Condition::Expression { expression } => is_said(&render(expression)?),
         Condition::When { expression } => is_truthy(&render(expression)?),
         Condition::ExecutionFlow { namespace, flow_id } => is_flow(&upstream()?.flow, namespace, flow_id),
@@ -259,6 +263,11 @@ mod tests {
         assert_eq!(time("2026-01-02T09:00:01+01:00"), Ok(true));
         assert_eq!(judge(json!({"condition": "weekend", "date": "2026-01-03T00:30:00+01:00"})), Ok(true));
         assert_eq!(judge(json!({"condition": "day_week", "date": "2026-01-02", "day": "FRIDAY"})), Ok(true));
+        let holiday = |country: &str| {
+            judge(json!({"condition": "public_holiday", "date": "2026-07-14T08:00:00+02:00", "country": country}))
+        };
+        assert_eq!((holiday("FR"), holiday("DE")), (Ok(true), Ok(false)));
+        assert!(holiday("{{ XX }}").is_err_and(|error| error.contains("`XX`") && error.contains("PL, PT")));
         let nth = json!({"condition": "day_week_in_month", "date": "2026-01-02", "day": "FRIDAY", "place": "LAST"});
         assert_eq!(judge(nth), Ok(false));
     }

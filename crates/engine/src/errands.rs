@@ -120,10 +120,7 @@ impl Engine {
         loop {
             // Listening before looking: what is set out in between rings.
             let rung = bell.as_ref().map(|bell| bell.notified());
-            let taken = match self.write(Work::TakeErrands(Box::new(request.clone()))).await? {
-                Done::Errands(rows) => rows,
-                other => return Err(StoreError::Bug(format!("errands were asked for, and the store said {other:?}"))),
-            };
+            let taken = self.take_now(&request).await?;
             let goes_on = taken.is_empty() && !over.is_elapsed() && !self.is_stopping();
             let Some(rung) = rung.filter(|_| goes_on) else {
                 return taken.into_iter().map(|row| self.errand_of(&request.workspace, row)).collect();
@@ -133,6 +130,18 @@ impl Engine {
                 _ = tokio::time::timeout(LOOK_AGAIN, rung) => {}
                 () = &mut over => {}
             }
+        }
+    }
+
+    /// A queue with nothing in it costs a look, not a write. Where a look is a journey, all that ask together go at once.
+    async fn take_now(&self, request: &TakeErrands) -> Result<Vec<ErrandRow>, StoreError> {
+        let is_near = self.store().cluster().is_none() && request.after.is_none();
+        if is_near && !self.store().has_free_errand(&request.workspace, &request.from)? {
+            return Ok(Vec::new());
+        }
+        match self.write(Work::TakeErrands(Box::new(request.clone()))).await? {
+            Done::Errands(rows) => Ok(rows),
+            other => Err(StoreError::Bug(format!("errands were asked for, and the store said {other:?}"))),
         }
     }
 

@@ -60,6 +60,9 @@ impl Evaluator<'_> {
         };
         // A group that is evaluated again has begun long since.
         let begun = !matches!(self.work(key), None | Some(Work::Evaluating));
+        if let Some(output) = self.scope.memory.skips.get(&task.id).filter(|_| !begun) {
+            return Ok(Evaluated::SkipWith { output: output.clone() });
+        }
         if let Some(condition) = &task.run_if
             && !begun
             && !self.text(condition)?.is_truthy_text()
@@ -251,6 +254,10 @@ impl Evaluator<'_> {
             (_, MERGE_PART) => self.batch_outputs(key, written),
             _ => self.rendered(task, written)?,
         };
+        let config = match self.scope.memory.given.get(key) {
+            Some(given) => with_input(config, given),
+            None => config,
+        };
         match mode {
             LeafMode::Inline if self.flow.is_conductor() => self.conductor_leaf(task, &config),
             LeafMode::Inline => Ok(self.inline(task, &config, found)),
@@ -265,7 +272,7 @@ impl Evaluator<'_> {
                 Ok(Evaluated::Op)
             }
             LeafMode::Effect => self.effect(task, &config, found),
-            LeafMode::Errand => self.errand(written),
+            LeafMode::Errand => self.errand(written, self.scope.memory.given.get(key)),
         }
     }
 
@@ -412,10 +419,12 @@ impl Evaluator<'_> {
         };
         let step_id = self.scope.run.map(|r| r.state.step_id(key).hex()).unwrap_or_default();
         let round = self.scope.run.map_or(0, |r| r.state.round);
+        let child_round = self.scope.run.map_or(0, |r| r.state.child_round);
         let correlation = terms.and_then(|terms| terms.correlation_id.as_ref());
         let correlation = correlation.map(|template| self.plain_text(template, "correlationId")).transpose()?;
         let trigger = self.parent_words(terms, &step_id)?;
-        let intrinsic_key = if spec.new_on_restart && round > 0 { format!("{step_id}-{round}") } else { step_id };
+        let round = if spec.new_on_restart { round } else { child_round };
+        let intrinsic_key = if round > 0 { format!("{step_id}-{round}") } else { step_id };
         let start_at = spec.schedule_date.as_ref().map(|date| self.instant(date, "scheduleDate")).transpose()?;
         let occurrence = Occurrence {
             workspace: self.workspace.clone(),
@@ -475,6 +484,18 @@ const CHILD_POLICY: Policy = Policy {
     require_key: false,
     expire_live: false,
 };
+
+/// A configuration whose `input` is what somebody gave instead.
+fn with_input(config: Value, given: &Value) -> Value {
+    match config {
+        Value::Map(fields) if fields.contains_key("input") => {
+            let mut fields = fields.as_ref().clone();
+            fields.insert("input".to_owned(), given.clone());
+            Value::map(fields)
+        }
+        other => other,
+    }
+}
 
 /// The output of a task that hands its configuration on, holes included.
 fn passed_on(type_name: &str, config: &Value) -> Json {

@@ -2,48 +2,16 @@
 
 use crate::api::FieldError;
 use crate::masking::{Mask, Masker};
-use crate::scope::put_dotted;
 use semel_core::ir::{InputDef, InputType};
 use semel_core::limits::Limits;
 use semel_core::time::Millis;
 use semel_core::{duration, files};
-use semel_expr::{Budget, Scope, Value, render_json};
+use semel_expr::{Scope, Value};
 use serde_json::Value as Json;
 
-/// The inputs of a run in stored form (secrets sealed), or every field that cannot be used.
-pub fn check(defs: &[InputDef], given: &Json, scope: &dyn Scope) -> Result<Json, Vec<FieldError>> {
-    let mut errors = Vec::new();
-    let mut out = serde_json::Map::new();
-    for def in defs {
-        let found = find(given, &def.id);
-        let value = match (found, &def.defaults) {
-            (Some(value), _) if !value.is_null() => Ok(Some(value.clone())),
-            (_, Some(defaults)) => match default_value(def, defaults, scope) {
-                Ok(Computed::Hole(stored)) => {
-                    put_dotted(&mut out, &def.id, stored);
-                    continue;
-                }
-                Ok(Computed::Plain(value)) => Ok(Some(value)),
-                Err(message) => Err(message),
-            },
-            (_, None) => Ok(None),
-        };
-        match value {
-            Err(message) => errors.push(FieldError { field: def.id.clone(), message }),
-            Ok(None) if def.required => {
-                let message = format!("missing required input of type {}", type_word(def.input_type));
-                errors.push(FieldError { field: def.id.clone(), message });
-            }
-            // Optional inputs that were not sent are defined as null.
-            Ok(None) => put_dotted(&mut out, &def.id, Json::Null),
-            Ok(Some(value)) => match convert(def, &value, scope) {
-                Ok(value) => put_dotted(&mut out, &def.id, value),
-                Err(message) => errors.push(FieldError { field: def.id.clone(), message }),
-            },
-        }
-    }
-    if errors.is_empty() { Ok(Json::Object(out)) } else { Err(errors) }
-}
+mod resolve;
+
+pub use resolve::{Resolved, check, resolve};
 
 /// The inputs of a Conductor workflow in stored form: whatever its caller gives, over what its author gives. It may be
 /// any map.
@@ -107,24 +75,6 @@ fn find<'a>(given: &'a Json, id: &str) -> Option<&'a Json> {
     given.get(id).or_else(|| id.split('.').try_fold(given, |at, part| at.get(part)))
 }
 
-/// A default that was computed.
-enum Computed {
-    Plain(Json),
-    /// Read through `secret()`: in stored form already.
-    Hole(Json),
-}
-
-fn default_value(def: &InputDef, defaults: &Json, scope: &dyn Scope) -> Result<Computed, String> {
-    let value = render_json(defaults, scope, &mut Budget::default(), true).map_err(|error| error.message)?;
-    match value.to_plain_json() {
-        Some(plain) => Ok(Computed::Plain(plain)),
-        None if def.input_type == InputType::Secret && matches!(value, Value::Tainted(_)) => {
-            Ok(Computed::Hole(value.to_stored()))
-        }
-        None => Err("its default would hold a secret; give the input the type SECRET".to_owned()),
-    }
-}
-
 fn type_word(input_type: InputType) -> String {
     serde_json::json!(input_type).as_str().unwrap_or_default().to_owned()
 }
@@ -133,6 +83,7 @@ fn type_word(input_type: InputType) -> String {
 fn convert(def: &InputDef, value: &Json, scope: &dyn Scope) -> Result<Json, String> {
     if def.input_type == InputType::Secret {
         let text = value.as_str().ok_or("expected a text")?;
+        check_bounds(def, value)?;
         let sealed = scope.seal(text)?;
         let tainted = semel_expr::Tainted { parts: vec![semel_expr::Part::Sealed(sealed)] };
         return Ok(Value::Tainted(tainted.into()).to_stored());

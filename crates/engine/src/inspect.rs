@@ -26,12 +26,21 @@ pub struct CheckedInput {
     pub required: bool,
     /// Nothing was given for it and it has a default.
     pub is_default: bool,
+    /// False: what it depends on says that it is not asked for.
+    pub enabled: bool,
+    /// The choices there are, where they were computed.
+    pub values: Option<Vec<String>>,
     /// Secrets are masked.
     pub value: Option<Json>,
     pub errors: Vec<String>,
 }
 
 impl Engine {
+    /// The newest revision of a flow that was not deleted.
+    pub fn flow_head(&self, workspace: &WorkspaceId, flow: &FlowRef) -> Result<Arc<LoadedFlow>, FlowLookupError> {
+        self.flows.head(workspace, flow)
+    }
+
     pub fn flow_revision(
         &self,
         workspace: &WorkspaceId,
@@ -98,27 +107,24 @@ impl Engine {
     }
 }
 
-/// What each input would come to, whatever the others do.
+/// What each input would come to.
 pub(crate) fn each_by_itself(defs: &[InputDef], given: &Json, scope: &ExprScope<'_>) -> Vec<CheckedInput> {
-    let one = |def: &InputDef| {
+    let one = |(def, resolved): (&InputDef, inputs::Resolved)| {
         let mut out = CheckedInput {
             id: def.id.clone(),
             kind: serde_json::json!(def.input_type).as_str().unwrap_or_default().to_owned(),
             required: def.required,
-            is_default: given.get(&def.id).is_none() && def.defaults.is_some(),
+            is_default: resolved.is_default,
+            enabled: resolved.enabled,
+            values: resolved.values,
             value: None,
             errors: Vec::new(),
         };
-        match inputs::check(std::slice::from_ref(def), given, scope) {
-            Ok(stored) => {
-                let public = crate::public_json(&stored);
-                let found = public.get(&def.id).cloned();
-                let nested = || def.id.split('.').try_fold(&public, |at, part| at.get(part)).cloned();
-                out.value = found.or_else(nested).filter(|value| !value.is_null());
-            }
-            Err(errors) => out.errors = errors.into_iter().map(|error| error.message).collect(),
+        match resolved.value {
+            Ok(stored) => out.value = Some(crate::public_json(&stored)).filter(|value| !value.is_null()),
+            Err(message) => out.errors.push(message),
         }
         out
     };
-    defs.iter().map(one).collect()
+    inputs::resolve(defs, given, scope).into_iter().map(one).collect()
 }

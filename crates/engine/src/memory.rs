@@ -4,7 +4,7 @@ use crate::conductor::Notes;
 use crate::flows::LoadedFlow;
 use indexmap::IndexMap;
 use semel_core::ir::TaskKind;
-use semel_core::run::{Event, Payload, RunState, StepKey, StepOutcome, VerdictKind};
+use semel_core::run::{Back, Event, Payload, RunState, StepKey, StepOutcome, VerdictKind};
 use semel_core::{Millis, RunId};
 use semel_expr::Value;
 use semel_store::{EffectRow, EffectState};
@@ -44,6 +44,10 @@ pub struct Memory {
     pub errors: Vec<Value>,
     /// What is known of the tasks of a Conductor workflow.
     pub notes: Notes,
+    /// What steps are given instead of what their author wrote, by whoever asked for them again.
+    pub given: BTreeMap<StepKey, Value>,
+    /// What tasks have given that are to be skipped, by id.
+    pub skips: BTreeMap<String, Option<Payload>>,
     /// Roots of one expression alone, such as `response`.
     pub more: IndexMap<String, Value>,
 }
@@ -84,6 +88,8 @@ impl Default for Memory {
             variables: None,
             errors: Vec::new(),
             notes: Notes::default(),
+            given: BTreeMap::new(),
+            skips: BTreeMap::new(),
             more: IndexMap::new(),
         }
     }
@@ -106,13 +112,14 @@ impl Memory {
                 self.inputs = Value::from_stored(inputs.json());
                 self.trigger = trigger_value(trigger.json());
             }
+            Event::InputsGiven { inputs: Some(inputs), .. } => self.inputs = Value::from_stored(inputs.json()),
             Event::Delivered { payload } => self.deliveries.push(Value::from_stored(payload.json())),
             Event::LabelsSet { labels } => self.set_labels(labels.json()),
             Event::LabelsReplaced { labels, .. } => {
                 self.labels.clear();
                 self.set_labels(labels.json());
             }
-            Event::VariablesSet { variables } => {
+            Event::VariablesSet { variables, .. } => {
                 let known = self.variables.get_or_insert_with(|| flow.vars.clone());
                 let given = Value::from_stored(variables.json());
                 if flow.is_conductor() { replace(known, given) } else { merge(known, given) }
@@ -210,16 +217,28 @@ impl Memory {
                     VerdictKind::Repeat | VerdictKind::RepeatNewKey => {}
                 }
             }
-            Event::Replayed { from, .. } => {
+            Event::Replayed { back: Some(back), .. } => self.go_back(back, flow),
+            Event::Replayed { from, back: None, .. } => {
                 self.failed_step = None;
                 self.variables = None;
+                self.given.clear();
+                self.skips.clear();
                 self.drop_outputs_from(*from, flow);
+            }
+            Event::SkipAsked { task, output, .. } => _ = self.skips.insert(task.clone(), output.clone()),
+            Event::Jumped { to, input: Some(input), .. } => {
+                if let Some(task) = flow.index.flow.tasks.get(*to as usize) {
+                    self.given.insert(StepKey::root().child(&task.id), Value::from_stored(input.json()));
+                }
             }
             Event::Started { .. } | Event::Restarted { .. } | Event::RetryOf { .. } => {
                 self.failed_step = None;
                 self.errors.clear();
             }
             Event::Branched { output: None, .. }
+            | Event::InputsGiven { inputs: None, .. }
+            | Event::Jumped { input: None, .. }
+            | Event::FlowChanged { .. }
             | Event::OpDone { output: None, .. }
             | Event::StepResumed { output: None, .. }
             | Event::GroupAnswered { output: None, .. }
@@ -252,6 +271,27 @@ impl Memory {
             | Event::StatusChanged { .. }
             | Event::Finishing
             | Event::Ended { .. } => {}
+        }
+    }
+
+    /// What was known of steps that are done again is forgotten; loops around the step have their items again.
+    fn go_back(&mut self, back: &Back, flow: &LoadedFlow) {
+        (self.failed_step, self.errors) = (None, Vec::new());
+        let keeps = |key: &StepKey| back.keeps(&flow.index, key);
+        self.requests.retain(|key, _| keeps(key));
+        self.effects.retain(|key, _| keeps(key));
+        self.loops.retain(|key, _| keeps(key));
+        self.isolated.retain(|key, _| keeps(key));
+        self.rounds.retain(|key, _| keeps(key));
+        self.given.clear();
+        self.skips.clear();
+        for frame in &back.frames {
+            if let Some(Value::List(items)) = frame.items.as_ref().map(|items| Value::from_stored(items.json())) {
+                self.loops.insert(frame.step.clone(), items);
+            }
+        }
+        if let Some(input) = &back.input {
+            self.given.insert(back.step.clone(), Value::from_stored(input.json()));
         }
     }
 

@@ -6,9 +6,10 @@ use crate::evaluate::Evaluator;
 use crate::pauses::{open_pauses, resume_control, said, told_of};
 use semel_core::run::{By, Failure, KestraState, RunState, StepKey};
 use semel_core::{FlowRef, Hash16, RunId};
+use semel_expr::Scope;
 use semel_store::search::{Field, FieldTest, RunSearch, TextTest};
 use semel_store::{OpKind, StoreError, is_own_namespace};
-use semel_tasks::{KvOp, plan_op};
+use semel_tasks::{KvOp, StateAt, plan_op};
 use serde_json::Value as Json;
 
 impl Evaluator<'_> {
@@ -33,6 +34,13 @@ impl Evaluator<'_> {
             KvOp::Delete { namespace, key, error_on_missing } => {
                 OpKind::KvDelete { namespace: own(namespace), key, error_on_missing }
             }
+            KvOp::StateGet { at, error_on_missing } => {
+                OpKind::StateGet { namespace: own(None), key: self.state_key(&at), error_on_missing }
+            }
+            KvOp::StateSet { at, data } => OpKind::StateSet { namespace: own(None), key: self.state_key(&at), data },
+            KvOp::StateDelete { at, error_on_missing } => {
+                OpKind::KvDelete { namespace: own(None), key: self.state_key(&at), error_on_missing }
+            }
             KvOp::Toggle { namespace, flow_id, trigger, enabled } => {
                 let flow_id = flow_id.unwrap_or_else(|| self.flow.flow_ref.id.clone());
                 OpKind::Toggle { flow: FlowRef::new(own(namespace), flow_id), trigger, enabled }
@@ -47,6 +55,11 @@ impl Evaluator<'_> {
                 self.resume_op(key, run, &inputs)?
             }
         })
+    }
+
+    fn state_key(&self, at: &StateAt) -> String {
+        let value = self.scope.root("taskrun").and_then(|run| run.get("value")).map(|value| value.to_text());
+        at.key(&self.flow.flow_ref.id, value.as_deref())
     }
 
     fn by(&self) -> By {

@@ -8,6 +8,7 @@ use crate::memory::{Memory, Round};
 use crate::ports::Entropy;
 use crate::secrets::Secrets;
 use indexmap::IndexMap;
+use semel_core::date::Written;
 use semel_core::ir::TaskKind;
 use semel_core::limits::Limits;
 use semel_core::run::{EndStatus, RunState, StateOf, Status, StepKey, conclusion_of};
@@ -210,6 +211,24 @@ fn state_word(state: &RunState) -> &'static str {
     head.kestra().word()
 }
 
+/// `isPublicHoliday(date, country)`: of the whole country, on the day as it is written.
+fn is_public_holiday(args: &[Value], named: &[(String, Value)]) -> Result<Value, String> {
+    let argument = |at: usize, names: &[&str]| {
+        let found = args.get(at).or_else(|| named.iter().find(|(n, _)| names.contains(&n.as_str())).map(|(_, v)| v));
+        match found {
+            Some(Value::Str(text)) => Ok(text.to_string()),
+            Some(_) => Err(format!("`{}` of isPublicHoliday() must be a text without secrets", names[0])),
+            None => Err(format!("isPublicHoliday() needs `{}`", names[0])),
+        }
+    };
+    if args.len() > 2 || named.iter().any(|(name, _)| name == "subDivision") {
+        return Err("isPublicHoliday() knows whole countries, and no subdivisions of them".to_owned());
+    }
+    let (date, country) = (argument(0, &["date"])?, argument(1, &["country", "countryCode"])?);
+    let day = Written::parse(&date).ok_or_else(|| format!("`{date}` is not a date"))?;
+    day.is_holiday(&country).map(Value::Bool).map_err(|error| error.to_string())
+}
+
 /// Puts a value into nested maps along the dots of its key.
 pub fn put_dotted(target: &mut serde_json::Map<String, serde_json::Value>, key: &str, value: serde_json::Value) {
     match key.split_once('.') {
@@ -308,6 +327,7 @@ impl Scope for ExprScope<'_> {
         }
         match name {
             "encrypt" | "decrypt" => Some(cipher::answer(self.services, self.workspace, name, args, named)),
+            "isPublicHoliday" => Some(is_public_holiday(args, named)),
             "errorLogs" => Some(Ok(Value::list(self.memory.errors.clone()))),
             "yaml" => Some(match args {
                 [Value::Str(text)] => {

@@ -49,8 +49,18 @@ const SCOPED: &[&str] = &[
 ];
 
 /// Functions that the engine answers through [`crate::Scope::host`].
-const HOSTED: &[&str] =
-    &["decrypt", "encrypt", "errorLogs", "fileEmpty", "fileExists", "fileSize", "isFileEmpty", "read", "yaml"];
+const HOSTED: &[&str] = &[
+    "decrypt",
+    "encrypt",
+    "errorLogs",
+    "fileEmpty",
+    "fileExists",
+    "fileSize",
+    "isFileEmpty",
+    "isPublicHoliday",
+    "read",
+    "yaml",
+];
 
 /// Whether this build provides the function; the other known names belong to hosts that do.
 pub fn is_built_function(name: &str) -> bool {

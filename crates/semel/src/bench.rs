@@ -13,6 +13,7 @@
 //! their ratios. `cpu_us` is the server's processor time per operation: the steadiest of all. With several nodes the
 //! same load is measured on one of them and spread over all, in turn.
 
+pub mod conductor;
 mod figure;
 pub mod kestra;
 mod load;
@@ -21,6 +22,7 @@ mod raw_commit;
 pub mod raw_http;
 mod report;
 mod usage;
+mod wire;
 
 use crate::client::Client;
 use crate::failure::Failure;

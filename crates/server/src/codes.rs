@@ -108,6 +108,9 @@ codes! {
     RunUnknown = "run_unknown", 404, "There is no such run";
     TaskUnknown = "task_unknown", 404, "There is no such task";
     NotPossible = "not_possible", 409, "The run's state does not allow this";
+    IllegalState = "illegal_state", 409, "The workflow is not in a state for this";
+    StillRunning = "still_running", 404, "The workflow has not ended";
+    NotRestartable = "not_restartable", 404, "The workflow cannot be restarted";
     RunLive = "run_live", 409, "The run has not ended";
     DoubtOpen = "doubt_open", 409, "The run has an effect in doubt";
     Exists = "exists", 409, "It exists already";

@@ -11,7 +11,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use semel_core::Door;
-use semel_store::AdmitResult;
+use semel_store::{AdmitResult, Tally};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -47,6 +48,8 @@ pub struct Metrics {
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
     pub connections: Gauge,
     pub event_streams: Gauge,
+    store_commits: Counter,
+    store_writes: Counter,
 }
 
 fn request_histogram() -> Histogram {
@@ -68,8 +71,22 @@ impl Metrics {
         registry.register("http_connections", "Open connections", connections.clone());
         let event_streams = Gauge::default();
         registry.register("event_streams", "Open event streams", event_streams.clone());
+        let store_commits = Counter::default();
+        registry.register("store_commits", "Transactions of the store", store_commits.clone());
+        let store_writes = Counter::default();
+        registry.register("store_writes", "Writes in those transactions", store_writes.clone());
         registry.register("build", "The version that runs", Info::new([("version", version.to_owned())]));
-        Metrics { registry, decisions, refusals, requests, seconds, connections, event_streams }
+        Metrics {
+            registry,
+            decisions,
+            refusals,
+            requests,
+            seconds,
+            connections,
+            event_streams,
+            store_commits,
+            store_writes,
+        }
     }
 
     pub fn decided(&self, door: Door, result: &AdmitResult) {
@@ -87,7 +104,9 @@ impl Metrics {
         self.seconds.get_or_create(&RouteLabels { route }).observe(took.as_secs_f64());
     }
 
-    pub fn text(&self) -> String {
+    pub fn text(&self, tally: Tally) -> String {
+        self.store_commits.inner().store(tally.commits, Ordering::Relaxed);
+        self.store_writes.inner().store(tally.writes, Ordering::Relaxed);
         let mut out = String::new();
         // Writing into a String cannot fail.
         let _ = encode(&mut out, &self.registry);
@@ -104,12 +123,14 @@ mod tests {
         let metrics = Metrics::new("1.2.3");
         metrics.refused(Code::KeyEmpty);
         metrics.answered("/v1/runs", 200, Duration::from_millis(3));
-        let text = metrics.text();
+        let text = metrics.text(Tally { commits: 2, writes: 7 });
         for line in [
             "semel_refusals_total{code=\"key_empty\"} 1",
             "semel_http_requests_total{route=\"/v1/runs\",status=\"200\"} 1",
             "semel_build_info{version=\"1.2.3\"} 1",
             "semel_http_connections 0",
+            "semel_store_commits_total 2",
+            "semel_store_writes_total 7",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

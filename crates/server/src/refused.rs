@@ -178,6 +178,10 @@ impl From<Refusal> for Problem {
             Refusal::LaneBusy => {
                 Problem::new(Code::LaneBusy, "another run holds the lane; repeat the request when it has ended")
             }
+            Refusal::KeyLive => Problem::new(
+                Code::NotPossible,
+                "another run has the key of this one and has not ended; wait for its end",
+            ),
             Refusal::Exists => Problem::new(Code::Exists, "it exists already and was left as it is"),
         }
     }

@@ -133,6 +133,9 @@ const DELETE_QUERY: &[&str] = &["deleteLogs", "deleteMetrics", "deleteStorage"];
 const LINEAGE_QUERY: &[&str] = &["destinationOnly", "expandAll"];
 
 const START_QUERY: &[&str] = &["version", "correlationId", "priority"];
+const CORRELATED_QUERY: &[&str] = &["includeClosed", "includeTasks"];
+const FIND_QUERY: &[&str] =
+    &["start", "size", "sort", "freeText", "query", "queryId", "skipCache", "classifier", "topLevelOnly"];
 const EXECUTE_QUERY: &[&str] = &["requestId", "waitUntilTaskRef", "waitForSeconds", "consistency", "returnStrategy"];
 const POLL_QUERY: &[&str] = &["workerid", "domain", "count", "timeout"];
 
@@ -356,6 +359,43 @@ pub static ROUTES: &[Route] = &[
     route(Get,    "/api/workflow/execute/{name}",           Trigger,  Raw,     START_QUERY, "Start a workflow without an input, and answer its output.", to!(conductor::execute::bare)).at(Door::Conductor),
     route(Post,   "/api/workflow/execute/{name}",           Trigger,  Raw,     START_QUERY, "Start a workflow, and answer its output.", to!(conductor::execute::bare)).at(Door::Conductor),
     route(Get,    "/api/workflow/{id}",                     Viewer,   Nothing, &["includeTasks", "summarize"], "A workflow, with its tasks.", to!(conductor::workflow::get)),
+    route(Post,   "/api/workflow/test",                     Author,   Raw,     NONE, "Try a workflow out with answers that are given; nothing is stored and nothing leaves.", to!(conductor::rehearse::post)),
+    route(Get,    "/api/workflow/{id}/status",              Viewer,   Nothing, &["includeOutput", "includeVariables"], "How a workflow stands.", to!(conductor::listing::status_of)),
+    route(Get,    "/api/workflow/{id}/tasks",               Viewer,   Nothing, &["start", "count", "status"], "Tasks of a workflow.", to!(conductor::listing::tasks)),
+    route(Get,    "/api/workflow/running/{name}",           Viewer,   Nothing, &["version", "startTime", "endTime"], "Ids of workflows that run.", to!(conductor::listing::running)),
+    route(Get,    "/api/workflow/{id}/correlated/{correlation}", Viewer, Nothing, CORRELATED_QUERY, "Workflows of a name with a correlation id.", to!(conductor::listing::correlated)),
+    route(Post,   "/api/workflow/{id}/correlated",          Viewer,   Raw,     CORRELATED_QUERY, "The same for many correlation ids.", to!(conductor::listing::correlated_many)),
+    route(Post,   "/api/workflow/correlated/batch",         Viewer,   Raw,     CORRELATED_QUERY, "The same for many names.", to!(conductor::listing::correlated_batch)),
+    route(Get,    "/api/workflow/search",                   Viewer,   Nothing, FIND_QUERY, "Search for workflows; in short.", to!(conductor::search::search)),
+    route(Get,    "/api/workflow/search-v2",                Viewer,   Nothing, FIND_QUERY, "Search for workflows.", to!(conductor::search::search_v2)),
+    route(Get,    "/api/workflow/search-by-tasks",          Viewer,   Nothing, FIND_QUERY, "Search for workflows by their tasks; in short.", to!(conductor::search::by_tasks)),
+    route(Get,    "/api/workflow/search-by-tasks-v2",       Viewer,   Nothing, FIND_QUERY, "Search for workflows by their tasks.", to!(conductor::search::by_tasks_v2)),
+    route(Put,    "/api/workflow/{id}/pause",               Operator, Raw,     NONE, "Pause a workflow.", to!(conductor::control::pause)),
+    route(Put,    "/api/workflow/{id}/resume",              Operator, Raw,     NONE, "Resume a workflow.", to!(conductor::control::resume)),
+    route(Delete, "/api/workflow/{id}",                     Operator, Raw,     &["reason", "triggerFailureWorkflow"], "End a workflow.", to!(conductor::control::terminate)),
+    route(Delete, "/api/workflow/{id}/remove",              Operator, Raw,     &["archiveWorkflow"], "Forget a workflow that has ended, and free its key.", to!(conductor::control::remove)),
+    route(Delete, "/api/workflow/{id}/terminate-remove",    Operator, Raw,     &["reason", "archiveWorkflow"], "End a workflow and forget it.", to!(conductor::control::terminate_remove)),
+    route(Post,   "/api/workflow/{id}/restart",             Operator, Raw,     &["useLatestDefinitions"], "Do a workflow again from its start.", to!(conductor::control::restart)),
+    route(Post,   "/api/workflow/{id}/retry",               Operator, Raw,     &["resumeSubworkflowTasks", "retryIfRetriedByParent"], "Do the failed tasks of a workflow again.", to!(conductor::control::retry)),
+    route(Post,   "/api/workflow/{id}/rerun",               Operator, Raw,     NONE, "Do a workflow again from one of its tasks.", to!(conductor::control::rerun)),
+    route(Post,   "/api/workflow/{id}/resetcallbacks",      Operator, Raw,     NONE, "Let tasks be taken at once that were to be asked about later.", to!(conductor::control::reset_callbacks)),
+    route(Put,    "/api/workflow/{id}/skiptask/{ref}",      Operator, Raw,     ANY_QUERY, "Skip a task that was not reached.", to!(conductor::control::skip)),
+    route(Put,    "/api/workflow/decide/{id}",              Operator, Raw,     NONE, "Nothing: a workflow goes on by itself.", to!(conductor::control::decide)),
+    route(Post,   "/api/workflow/{id}/variables",           Operator, Raw,     NONE, "Set variables of a workflow.", to!(conductor::control::variables)),
+    route(Post,   "/api/workflow/{id}/state",               Operator, Raw,     &["requestId", "waitUntilTaskRef", "waitForSeconds"], "Set variables and answer a task at once.", to!(conductor::control::state)),
+    route(Post,   "/api/workflow/{id}/jump/{ref}",          Operator, Raw,     NONE, "Go on from another task.", to!(conductor::control::jump)),
+    route(Post,   "/api/workflow/{id}/upgrade",             Operator, Raw,     NONE, "Go on by another version of the definition.", to!(conductor::control::upgrade)),
+    route(Put,    "/api/workflow/bulk/pause",               Operator, Raw,     NONE, "Pause workflows.", to!(conductor::bulk::pause)),
+    route(Put,    "/api/workflow/bulk/resume",              Operator, Raw,     NONE, "Resume workflows.", to!(conductor::bulk::resume)),
+    route(Post,   "/api/workflow/bulk/restart",             Operator, Raw,     &["useLatestDefinitions"], "Do workflows again from their start.", to!(conductor::bulk::restart)),
+    route(Post,   "/api/workflow/bulk/retry",               Operator, Raw,     NONE, "Do the failed tasks of workflows again.", to!(conductor::bulk::retry)),
+    route(Post,   "/api/workflow/bulk/terminate",           Operator, Raw,     &["reason", "triggerFailureWorkflow"], "End workflows.", to!(conductor::bulk::terminate)),
+    route(Post,   "/api/workflow/bulk/delete",              Operator, Raw,     ANY_QUERY, "Forget workflows that have ended.", to!(conductor::bulk::remove)),
+    route(Delete, "/api/workflow/bulk/remove",              Operator, Raw,     &["archiveWorkflow"], "The same.", to!(conductor::bulk::remove)),
+    route(Delete, "/api/workflow/bulk/terminate-remove",    Operator, Raw,     &["reason", "archiveWorkflow"], "End workflows and forget them.", to!(conductor::bulk::terminate_remove)),
+    route(Post,   "/api/workflow/bulk/search",              Viewer,   Raw,     &["includeTasks"], "Several workflows.", to!(conductor::bulk::search)),
+    route(Get,    "/api/tasks/search",                      Viewer,   Nothing, FIND_QUERY, "Search for tasks; in short.", to!(conductor::search::tasks)),
+    route(Get,    "/api/tasks/search-v2",                   Viewer,   Nothing, FIND_QUERY, "Search for tasks.", to!(conductor::search::tasks_v2)),
     route(Get,    "/api/tasks/poll/{type}",                 Operator, Nothing, POLL_QUERY, "Take a task; 204 if there is none.", to!(conductor::tasks::poll)),
     route(Get,    "/api/tasks/poll/batch/{type}",           Operator, Nothing, POLL_QUERY, "Take several tasks, and wait for the first.", to!(conductor::tasks::poll_batch)),
     route(Post,   "/api/tasks",                             Operator, Raw,     NONE, "What became of a task.", to!(conductor::update::post)),

@@ -4,6 +4,8 @@
 mod access;
 #[path = "suite/conductor.rs"]
 mod conductor;
+#[path = "suite/conductor_control.rs"]
+mod conductor_control;
 #[path = "suite/harness.rs"]
 mod harness;
 #[path = "suite/kestra.rs"]
@@ -18,6 +20,8 @@ mod kestra_resources;
 mod matrix;
 #[path = "suite/matrix_conductor.rs"]
 mod matrix_conductor;
+#[path = "suite/matrix_conductor_control.rs"]
+mod matrix_conductor_control;
 #[path = "suite/matrix_kestra.rs"]
 mod matrix_kestra;
 #[path = "suite/matrix_kestra_resources.rs"]

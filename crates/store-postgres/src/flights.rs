@@ -3,7 +3,8 @@
 //! Two batches at once use a database that has time to spare; on one that has none each pays for its own transaction, and
 //! both take longer. How long the batches take says which it is: as long as they are about as quick as the quickest of
 //! late, every writer goes at once. When they are much slower, a writer that has little to write lets the other one land
-//! first, and gathers meanwhile.
+//! first, and gathers meanwhile. Where several nodes write, their batches are beside each other anyway: a second one of
+//! the same node would only make both smaller.
 
 use parking_lot::{Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -16,6 +17,9 @@ const SLOW: u32 = 2;
 const FORGET: u32 = 256;
 /// Nobody waits longer for another.
 const WAIT_MAX: Duration = Duration::from_millis(20);
+
+/// From so many nodes on, a node has one small batch under way at a time.
+const SEVERAL: usize = 3;
 
 #[derive(Default)]
 struct Traffic {
@@ -34,7 +38,8 @@ impl Flights {
     /// Waits until another has landed, if that is better than to go with so few. True if it has waited.
     pub fn gather(&self, jobs: usize, nodes: usize) -> bool {
         let mut traffic = self.traffic.lock();
-        if jobs >= ENOUGH * nodes || !traffic.is_slow || traffic.under_way == 0 {
+        let goes_beside = nodes < SEVERAL && !traffic.is_slow;
+        if jobs >= ENOUGH * nodes || goes_beside || traffic.under_way == 0 {
             return false;
         }
         let until = Instant::now() + WAIT_MAX;
@@ -80,8 +85,13 @@ mod tests {
         assert!(flights.gather(1, 1), "nine is slow, and another one is under way");
         assert!(!flights.gather(ENOUGH, 1), "there is enough");
         assert!(flights.gather(ENOUGH, 2), "two nodes ask for more");
+        lands(4);
+        flights.traffic.lock().under_way = 1;
+        assert!(!flights.gather(1, 2), "quick again");
+        assert!(flights.gather(1, 3), "three nodes are beside each other already");
+        assert!(!flights.gather(3 * ENOUGH, 3), "there is enough");
         flights.traffic.lock().under_way = 0;
-        assert!(!flights.gather(1, 1), "nobody to wait for");
+        assert!(!flights.gather(1, 3), "nobody to wait for");
     }
 
     #[test]

@@ -10,7 +10,13 @@ use semel_store::WholeRun;
 use semel_store::search::{Bind, Dialect, RunSearch};
 use tokio_postgres::Row;
 
-const DIALECT: Dialect = Dialect { place: "strpos", id_text: |column| format!("{column}::text") };
+const DIALECT: Dialect =
+    Dialect { place: "strpos", id_text: |column| format!("{column}::text"), glob: ("LIKE ? ESCAPE '\\'", pattern) };
+
+/// A `*` is any text; what means something to LIKE stands for itself.
+fn pattern(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_").replace('*', "%")
+}
 
 fn value(bind: &Bind, workspace: &WorkspaceId) -> Val<'static> {
     match bind {

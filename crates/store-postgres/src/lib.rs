@@ -60,8 +60,8 @@ use semel_core::{Hash16, Millis};
 use semel_store::health::Health;
 use semel_store::queue::{Job, Queue};
 use semel_store::{
-    AdmitRequest, AdmitResult, Cluster, DecisionRow, KeyClaim, Note, PeekReply, Reply, Result, Store, StoreError, Work,
-    script,
+    AdmitRequest, AdmitResult, Cluster, DecisionRow, KeyClaim, Note, PeekReply, Reply, Result, Store, StoreError,
+    Tally, Work, script,
 };
 use session::Sockets;
 use shared::{Clock, Closing, Shared};
@@ -255,6 +255,10 @@ impl Store for PostgresStore {
 
     fn cluster(&self) -> Option<&dyn Cluster> {
         Some(self)
+    }
+
+    fn tally(&self) -> Tally {
+        self.shared.health.tally()
     }
 
     fn health(&self) -> Result<()> {

@@ -267,7 +267,10 @@ impl Wants {
                 self.lanes.insert((commit.workspace.clone(), watch_hash(commit.run)));
                 self.parents_of.insert(key);
             }
-            Settle::Reopened => _ = self.lanes_of.insert(key),
+            Settle::Reopened => {
+                self.lanes_of.insert(key.clone());
+                self.reopen(commit, key);
+            }
             Settle::Unchanged | Settle::ReopenedByTwin => {}
         }
         for change in &commit.errands {
@@ -281,12 +284,25 @@ impl Wants {
         }
     }
 
+    fn reopen(&mut self, commit: &RunCommit, key: (WorkspaceId, RunId)) {
+        let Some(reopen) = &commit.reopen else { return };
+        if let Some(hash) = reopen.claim {
+            self.claims.insert((commit.workspace.clone(), hash));
+            self.runs_of_claims.insert((commit.workspace.clone(), hash));
+        }
+        if reopen.lifts.is_some() {
+            self.parents_of.insert(key);
+        }
+    }
+
     fn ops(&mut self, workspace: &WorkspaceId, run: RunId, ops: &[CommitOp]) {
         for op in ops {
             match &op.kind {
                 OpKind::KvSet { namespace, key, .. }
                 | OpKind::KvGet { namespace, key, .. }
-                | OpKind::KvDelete { namespace, key, .. } => {
+                | OpKind::KvDelete { namespace, key, .. }
+                | OpKind::StateGet { namespace, key, .. }
+                | OpKind::StateSet { namespace, key, .. } => {
                     self.kv.insert((workspace.clone(), namespace.clone(), key.clone()));
                 }
                 OpKind::Toggle { flow, .. } => _ = self.schedules.insert((workspace.clone(), flow.clone())),

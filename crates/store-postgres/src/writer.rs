@@ -105,7 +105,7 @@ impl Writer {
         match answers {
             Ok(answers) => {
                 failpoint::committed(jobs.iter().map(|job| &job.work));
-                self.shared.health.recover();
+                self.shared.health.committed(jobs.len());
                 jobs.into_iter().zip(answers).for_each(|(job, answer)| send(job, answer));
             }
             Err(error) => {

@@ -34,7 +34,7 @@ pub use open::{APPLICATION_ID, OpenError, Options, SCHEMA_VERSION};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use semel_core::Millis;
-use semel_store::{AdmitRequest, AdmitResult, DecisionRow, Reply, Result, Store, StoreError, Work, script};
+use semel_store::{AdmitRequest, AdmitResult, DecisionRow, Reply, Result, Store, StoreError, Tally, Work, script};
 use shared::{Clock, Health, Job, Queue, Shared};
 use std::path::Path;
 use std::sync::Arc;
@@ -149,6 +149,10 @@ impl Store for SqliteStore {
         if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
             tracing::error!("the writer of the store panicked");
         }
+    }
+
+    fn tally(&self) -> Tally {
+        self.shared.health.tally()
     }
 
     fn health(&self) -> Result<()> {

@@ -152,6 +152,10 @@ impl Reads for SqliteStore {
     ) -> Result<Vec<ErrandRow>> {
         self.of(workspace, |cx, ws| errands::of_kind(cx, ws, kind, after, limit))
     }
+    fn has_free_errand(&self, workspace: &WorkspaceId, from: &ErrandQueue) -> Result<bool> {
+        let now = self.now();
+        self.of(workspace, |cx, ws| Ok(!errands::free(cx, ws, from, now, 1)?.is_empty()))
+    }
     fn errand_counts(&self, workspace: &WorkspaceId) -> Result<Vec<(ErrandQueue, u64, u64)>> {
         self.of(workspace, errands::counts)
     }

@@ -71,7 +71,7 @@ impl Writer {
         };
         match answers {
             Ok(answers) => {
-                self.shared.health.recover();
+                self.shared.health.committed(jobs.len());
                 for (job, answer) in jobs.into_iter().zip(answers) {
                     send(job, answer);
                 }

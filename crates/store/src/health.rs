@@ -2,11 +2,23 @@
 
 use crate::StoreError;
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a store has written since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Transactions that were committed.
+    pub commits: u64,
+    /// Writes in them.
+    pub writes: u64,
+}
 
 /// Whether the store can be trusted, and whether it takes writes.
 #[derive(Default)]
 pub struct Health {
     state: Mutex<State>,
+    commits: AtomicU64,
+    writes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -53,6 +65,17 @@ impl Health {
                 *state = State::Degraded(why.clone());
             }
         }
+    }
+
+    /// A transaction with so many writes is durable: the store takes writes.
+    pub fn committed(&self, writes: usize) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.writes.fetch_add(writes as u64, Ordering::Relaxed);
+        self.recover();
+    }
+
+    pub fn tally(&self) -> Tally {
+        Tally { commits: self.commits.load(Ordering::Relaxed), writes: self.writes.load(Ordering::Relaxed) }
     }
 
     pub fn recover(&self) {

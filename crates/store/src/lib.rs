@@ -23,6 +23,7 @@ pub mod work;
 
 pub use cluster::{Cluster, Ear, NodeRow, NodeState, Note};
 pub use error::StoreError;
+pub use health::Tally;
 pub use reads::*;
 pub use rows::*;
 pub use script::{OUTSIDE_FROM, RELEASED_FROM};
@@ -72,6 +73,11 @@ pub trait Store: Reads {
     /// The other processes on this store, if there can be any.
     fn cluster(&self) -> Option<&dyn Cluster> {
         None
+    }
+
+    /// What was written since the store was opened, where that is counted.
+    fn tally(&self) -> Tally {
+        Tally::default()
     }
 
     /// `Err` once the store is poisoned or while it refuses writes.

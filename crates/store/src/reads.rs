@@ -111,7 +111,9 @@ pub trait Reads: Send + Sync {
         after: Option<Hash16>,
         limit: u32,
     ) -> Result<Vec<ErrandRow>>;
-    /// How many wait in each queue and domain, and how many of them somebody has.
+    /// Whether a worker would get something from this queue now.
+    fn has_free_errand(&self, workspace: &WorkspaceId, from: &ErrandQueue) -> Result<bool>;
+    /// How many wait in each queue and domain, and how many others somebody has.
     fn errand_counts(&self, workspace: &WorkspaceId) -> Result<Vec<(ErrandQueue, u64, u64)>>;
     /// When the first errand of all is due.
     fn next_errand(&self) -> Result<Option<Millis>>;

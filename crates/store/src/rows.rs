@@ -291,6 +291,11 @@ pub enum Inbox {
         run: RunId,
         count: u32,
     },
+    /// A sub-run that had ended goes on by a person's wish.
+    ChildReopened {
+        run: RunId,
+        by: By,
+    },
     /// An attempt of an errand is late.
     ErrandLate {
         step: StepKey,

@@ -18,11 +18,15 @@ pub struct RunSearch {
     pub fields: Vec<FieldTest>,
     /// Only runs in one of these states.
     pub states: Option<BTreeSet<KestraState>>,
+    /// Only runs that stand in one of these ways; what Kestra has no word for.
+    pub heads: Option<Vec<StateOf>>,
     pub labels: Vec<LabelTest>,
     pub intervals: Vec<Interval>,
     pub is_child: Option<bool>,
     /// Part of a namespace, a flow id or a run id, whatever its case.
     pub text: Option<String>,
+    /// Part of a flow id, a run id, a correlation id or a key, whatever its case.
+    pub words: Option<String>,
     pub sort: Vec<Sort>,
     pub offset: u64,
     pub limit: u32,
@@ -37,6 +41,10 @@ pub enum Field {
     Id,
     /// The run that started it; a test of it never holds for a run without one.
     Parent,
+    /// The event key; likewise.
+    Key,
+    /// What the caller calls what the run belongs to; likewise.
+    Correlation,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +53,8 @@ pub enum TextTest {
     Contains(String),
     StartsWith(String),
     EndsWith(String),
+    /// Any text may stand for a `*`.
+    Glob(String),
     /// The name itself and what is below it (`a` and `a.b`, not `ab`).
     Prefix(String),
 }
@@ -71,6 +81,8 @@ pub enum LabelTest {
 pub enum When {
     Start,
     End,
+    /// Anything happened to it last.
+    Update,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +111,8 @@ pub enum SortBy {
     Namespace,
     FlowId,
     State,
+    Update,
+    Correlation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,11 +139,32 @@ impl TextTest {
             TextTest::Contains(part) => text.contains(part.as_str()),
             TextTest::StartsWith(part) => text.starts_with(part.as_str()),
             TextTest::EndsWith(part) => text.ends_with(part.as_str()),
+            TextTest::Glob(pattern) => glob(pattern, text),
             TextTest::Prefix(name) => {
                 text.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             }
         }
     }
+}
+
+/// Case counts. A `*` stands for any text.
+fn glob(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// The correlation id that somebody gave; a run has its own id where nobody did.
+fn correlation(row: &RunRow) -> Option<&str> {
+    Some(row.correlation_id.as_str()).filter(|id| *id != row.id.to_string())
 }
 
 impl FieldTest {
@@ -140,6 +175,14 @@ impl FieldTest {
             Field::Id => self.test.holds(&row.id.to_string()),
             Field::Parent => match &row.parent {
                 Some(parent) => self.test.holds(&parent.run.to_string()),
+                None => return false,
+            },
+            Field::Key => match &row.key {
+                Some(key) => self.test.holds(key),
+                None => return false,
+            },
+            Field::Correlation => match correlation(row) {
+                Some(id) => self.test.holds(id),
                 None => return false,
             },
         };
@@ -172,7 +215,7 @@ impl LabelTest {
 }
 
 impl Cmp {
-    fn holds(self, order: Ordering) -> bool {
+    pub fn holds(self, order: Ordering) -> bool {
         match self {
             Cmp::Eq => order == Ordering::Equal,
             Cmp::Ne => order != Ordering::Equal,
@@ -201,6 +244,7 @@ impl Interval {
         self.of.iter().any(|when| match when {
             When::Start => passes(row.created_at),
             When::End => row.ended_at.is_some_and(passes),
+            When::Update => passes(row.updated_at),
         })
     }
 }
@@ -215,6 +259,8 @@ impl RunSearch {
         };
         self.fields.iter().all(|test| test.holds(row))
             && self.states.as_ref().is_none_or(|states| states.contains(&row.state_of().kestra()))
+            && self.heads.as_ref().is_none_or(|heads| heads.contains(&row.state_of()))
+            && self.words.as_ref().is_none_or(|part| has_words(row, &part.to_ascii_lowercase()))
             && self.labels.iter().all(|test| test.holds(row, labels))
             && self.intervals.iter().all(|interval| interval.holds(row))
             && self.is_child.is_none_or(|child| row.parent.is_some() == child)
@@ -232,6 +278,8 @@ impl RunSearch {
                 SortBy::Namespace => a.flow.namespace.cmp(&b.flow.namespace),
                 SortBy::FlowId => a.flow.id.cmp(&b.flow.id),
                 SortBy::State => a.state_of().kestra().word().cmp(b.state_of().kestra().word()),
+                SortBy::Update => a.updated_at.cmp(&b.updated_at),
+                SortBy::Correlation => correlation(a).unwrap_or_default().cmp(correlation(b).unwrap_or_default()),
             };
             let order = if sort.descending { order.reverse() } else { order };
             if order != Ordering::Equal {
@@ -240,6 +288,12 @@ impl RunSearch {
         }
         b.id.cmp(&a.id)
     }
+}
+
+fn has_words(row: &RunRow, part: &str) -> bool {
+    let holds = |text: &str| text.to_ascii_lowercase().contains(part);
+    let given = [row.key.as_deref(), correlation(row)];
+    holds(&row.flow.id) || holds(&row.id.to_string()) || given.into_iter().flatten().any(holds)
 }
 
 /// What stands for a `?` of the text.
@@ -258,6 +312,8 @@ pub struct Dialect {
     pub place: &'static str,
     /// The text of an id in this column.
     pub id_text: fn(&str) -> String,
+    /// The term that a column fits the pattern that is bound, and the pattern in the words of the database.
+    pub glob: (&'static str, fn(&str) -> String),
 }
 
 /// Terms that begin with ` AND `, over the alias `r` of runs.
@@ -274,7 +330,14 @@ impl RunSearch {
             out.field(test);
         }
         if let Some(states) = &self.states {
-            out.states(states);
+            let wanted = StateOf::all().filter(|head| states.contains(&head.kestra()));
+            out.heads(&wanted.collect::<Vec<_>>());
+        }
+        if let Some(heads) = &self.heads {
+            out.heads(heads);
+        }
+        if let Some(words) = &self.words {
+            out.words(words);
         }
         for test in &self.labels {
             out.label(test);
@@ -302,6 +365,8 @@ impl RunSearch {
                 SortBy::Namespace => "r.namespace".to_owned(),
                 SortBy::FlowId => "r.flow_id".to_owned(),
                 SortBy::State => state_case(),
+                SortBy::Update => "r.updated_at".to_owned(),
+                SortBy::Correlation => "coalesce(r.correlation_id, '')".to_owned(),
             };
             format!("{by}{}, ", if sort.descending { " DESC" } else { "" })
         };
@@ -341,6 +406,8 @@ impl Conditions {
             Field::FlowId => "r.flow_id".to_owned(),
             Field::Id => "r.id".to_owned(),
             Field::Parent => "r.parent".to_owned(),
+            Field::Key => "r.key".to_owned(),
+            Field::Correlation => "r.correlation_id".to_owned(),
         };
         let is_id = matches!(test.field, Field::Id | Field::Parent);
         let term = match &test.test {
@@ -355,7 +422,10 @@ impl Conditions {
                 self.text_term(&text, other)
             }
         };
-        let there = if test.field == Field::Parent { "r.parent IS NOT NULL AND " } else { "" };
+        let there = match test.field {
+            Field::Parent | Field::Key | Field::Correlation => format!("{column} IS NOT NULL AND "),
+            Field::Namespace | Field::FlowId | Field::Id => String::new(),
+        };
         self.text += &format!(" AND ({there}{}({term}))", if test.not { "NOT " } else { "" });
     }
 
@@ -373,6 +443,11 @@ impl Conditions {
             TextTest::In(list) => self.one_of(column, list.iter().cloned().map(Bind::Text).collect()),
             TextTest::Contains(part) => format!("{place}({column}, {}) > 0", self.bind_text(part)),
             TextTest::StartsWith(part) => self.starts(column, part),
+            TextTest::Glob(pattern) => {
+                let (term, words) = self.dialect.glob;
+                let mark = self.bind(Bind::Text(words(pattern)));
+                format!("{column} {}", term.replace('?', mark))
+            }
             TextTest::EndsWith(part) => {
                 let length = part.chars().count();
                 let mark = self.bind_text(part);
@@ -389,8 +464,7 @@ impl Conditions {
         format!("substr({column}, 1, {}) = {}", part.chars().count(), self.bind_text(part))
     }
 
-    fn states(&mut self, states: &BTreeSet<KestraState>) {
-        let heads: Vec<StateOf> = StateOf::all().filter(|head| states.contains(&head.kestra())).collect();
+    fn heads(&mut self, heads: &[StateOf]) {
         if heads.is_empty() {
             self.text += " AND 1 = 0";
             return;
@@ -461,6 +535,7 @@ impl Conditions {
             let column = match when {
                 When::Start => "r.created_at",
                 When::End => "r.ended_at",
+                When::Update => "r.updated_at",
             };
             let mut all = vec![format!("{column} IS NOT NULL")];
             for (cmp, at) in &interval.tests {
@@ -470,6 +545,16 @@ impl Conditions {
         }
         let terms = if terms.is_empty() { "1 = 0".to_owned() } else { terms.join(" OR ") };
         self.text += &format!(" AND ({terms})");
+    }
+
+    fn words(&mut self, text: &str) {
+        let (place, part) = (self.dialect.place, text.to_ascii_lowercase());
+        let id = (self.dialect.id_text)("r.id");
+        let columns =
+            ["lower(r.flow_id)", id.as_str(), "lower(coalesce(r.key, ''))", "lower(coalesce(r.correlation_id, ''))"];
+        let terms: Vec<String> =
+            columns.iter().map(|column| format!("{place}({column}, {}) > 0", self.bind_text(&part))).collect();
+        self.text += &format!(" AND ({})", terms.join(" OR "));
     }
 
     fn part(&mut self, text: &str) {

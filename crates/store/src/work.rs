@@ -215,6 +215,29 @@ pub struct RunCommit {
     pub cancels: Vec<(RunId, By)>,
     /// Kestra's word for the state that flow triggers are to hear of.
     pub announce: Option<String>,
+    /// What the run is, where a person changed that.
+    pub amend: Option<Box<Amend>>,
+    /// Of a run that goes on by a person's wish.
+    pub reopen: Option<Reopen>,
+}
+
+/// What a person changed about a run as it was admitted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Amend {
+    pub flow: Option<(FlowRef, u32)>,
+    pub inputs: Option<Json>,
+    pub correlation_id: Option<String>,
+}
+
+/// What follows from a person's wish that an ended run goes on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reopen {
+    /// The claim that the run was admitted by: another run may have it now, and must then have ended.
+    pub claim: Option<Hash16>,
+    /// Whoever waited for the run when it failed goes on too.
+    pub lifts: Option<By>,
+    /// A sub-run of it goes on already: neither a full lane nor another run of its key is in its way.
+    pub forced: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,6 +328,18 @@ pub enum OpKind {
         namespace: String,
         key: String,
         error_on_missing: bool,
+    },
+    /// As [`OpKind::KvGet`], of a map; nothing is an empty one.
+    StateGet {
+        namespace: String,
+        key: String,
+        error_on_missing: bool,
+    },
+    /// Merge values into the map that is kept there.
+    StateSet {
+        namespace: String,
+        key: String,
+        data: serde_json::Map<String, Json>,
     },
     /// Switch a trigger on or off.
     Toggle {
@@ -579,6 +614,8 @@ pub enum Refusal {
     DoubtOpen,
     LaneBusy,
     Exists,
+    /// Another run has the key of this one, and has not ended.
+    KeyLive,
 }
 
 impl Refusal {
@@ -588,6 +625,7 @@ impl Refusal {
             Refusal::DoubtOpen => "doubt_open",
             Refusal::LaneBusy => "lane_busy",
             Refusal::Exists => "exists",
+            Refusal::KeyLive => "key_live",
         }
     }
 }

@@ -37,7 +37,7 @@ pub use files::{CHUNK_BYTES, CountOf, Expressions, FileAt, FileError, Files, Hom
 pub use inline::{InlineOutcome, Level, LogLine, run_inline};
 pub use javascript::{Javascript, JavascriptConfig};
 pub use net::{NetConfig, NetError, PrivatePolicy};
-pub use op::{KvOp, plan_op};
+pub use op::{KvOp, StateAt, plan_op};
 pub use registry::{REGISTRY, Registry, own_expressions};
 pub use script::{ScriptConfig, glob::matches as glob_matches};
 

@@ -64,6 +64,9 @@ task_types! {
     kv_set,
     kv_get,
     kv_delete,
+    state_set,
+    state_get,
+    state_delete,
     trigger_toggle,
 }
 

@@ -54,6 +54,11 @@ pub enum Condition {
     Weekend {
         date: Template,
     },
+    /// In the whole of the country.
+    PublicHoliday {
+        date: Template,
+        country: Template,
+    },
     /// True unless it renders to `false` or to blanks.
     Expression {
         expression: Template,
@@ -142,6 +147,7 @@ impl Condition {
             | Condition::DayWeek { .. }
             | Condition::DayWeekInMonth { .. }
             | Condition::Weekend { .. }
+            | Condition::PublicHoliday { .. }
             | Condition::Expression { .. }
             | Condition::When { .. }
             | Condition::OwnFlow { .. }

@@ -404,6 +404,12 @@ pub struct InputDef {
     /// Choices of SELECT and MULTISELECT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
+    /// What gives the list of choices, instead of `values`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression: Option<Template>,
+    /// The first choice is the default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub auto_select_first: bool,
     #[serde(default)]
     pub allow_custom_value: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -416,6 +422,20 @@ pub struct InputDef {
     /// Endings that the name of a FILE may have; empty: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_file_extensions: Vec<String>,
+    /// Whether it is asked for at all, and what its expressions see of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depends_on: Option<DependsOn>,
+}
+
+/// What an input needs of other inputs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DependsOn {
+    /// All of them are asked for, or this one is not either.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+    /// It is asked for if this is `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Template>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

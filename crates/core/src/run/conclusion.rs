@@ -2,6 +2,7 @@
 
 use super::errand::TIMED_OUT;
 use super::event::EndStatus;
+use super::wish::{TERMINATED, TERMINATED_AS_FAILED};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,9 +51,10 @@ impl Conclusion {
 /// The code of the failure of a run whose place a new one took.
 pub const RETRIED: &str = "retried";
 
-/// Only a rule says why it cancels: a person is named by the request.
+/// Only a rule says why it cancels, or a person in so many words; else a person is named by the request.
 pub fn conclusion_of(status: EndStatus, failure_code: Option<&str>) -> Option<Conclusion> {
     match (status, failure_code) {
+        (EndStatus::Cancelled, Some(TERMINATED | TERMINATED_AS_FAILED)) => None,
         (EndStatus::Cancelled, Some(_)) => Some(Conclusion::ByRule),
         (EndStatus::Failed, Some(RETRIED)) => Some(Conclusion::Retried),
         (EndStatus::Failed, Some(TIMED_OUT)) => Some(Conclusion::TimedOut),

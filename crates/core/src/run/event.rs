@@ -1,6 +1,7 @@
 //! What a journal holds, what the machine is told, and what it asks for.
 
 pub use super::action::Action;
+use super::back::Back;
 use super::conclusion::Conclusion;
 use super::errand::{ErrandEnd, ErrandTerms, Seen};
 pub use super::input::{Evaluated, Input, Performed, VariableChange};
@@ -167,6 +168,24 @@ pub enum Event {
     InputsReplaced {
         inputs: Payload,
         trigger: Payload,
+    },
+    /// A person gave the run other inputs, or another name for what it belongs to.
+    InputsGiven {
+        by: By,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inputs: Option<Payload>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        correlation_id: Option<String>,
+    },
+    /// The run goes on by another definition.
+    FlowChanged {
+        by: By,
+        flow: FlowRef,
+        revision: u32,
+        at: Millis,
+        /// Groups that are open, and which of their children is next there.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        places: Vec<(StepKey, u32)>,
     },
     /// Another event of the lane was handed to this run.
     Delivered {
@@ -360,6 +379,9 @@ pub enum Event {
     /// Variables of the run, over those that it had.
     VariablesSet {
         variables: Payload,
+        /// Whoever set them from outside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<By>,
     },
     /// A list of names.
     VariablesUnset {
@@ -407,6 +429,8 @@ pub enum Event {
     },
     Resumed {
         by: By,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Millis>,
     },
     /// The run stops before these tasks, and no more before those that were named earlier.
     BreakpointsSet {
@@ -448,12 +472,39 @@ pub enum Event {
         by: By,
         round: u32,
         at: Millis,
+        /// Steps whose sub-runs failed begin new ones.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        anew: bool,
+        /// A step that waits for its sub-run again, which goes on by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child: Option<(StepKey, RunId)>,
     },
+    /// Top-level tasks from this one on are done again; `back`: from a step inside of it.
     Replayed {
         by: By,
         take: u32,
         from: u32,
         at: Millis,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        back: Option<Box<Back>>,
+    },
+    /// When a step of this task would start it has ended, with this output.
+    SkipAsked {
+        by: By,
+        task: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Payload>,
+    },
+    /// The run goes on from another top-level task.
+    Jumped {
+        by: By,
+        take: u32,
+        to: u32,
+        at: Millis,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
     },
     Finishing,
     /// How the run ends is known; what its author wants done after that comes before the end is written down.
@@ -480,6 +531,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conclusion: Option<Conclusion>,
         by: By,
+        /// Why, where the end itself says something else.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
     },
 }
 
@@ -492,6 +546,7 @@ impl Event {
         match self {
             Event::Created { inputs, trigger, labels, .. } => vec![inputs, trigger, labels],
             Event::InputsReplaced { inputs, trigger } => vec![inputs, trigger],
+            Event::InputsGiven { inputs, .. } => inputs.iter_mut().collect(),
             Event::Delivered { payload } => vec![payload],
             Event::Branched { output, .. } => output.iter_mut().collect(),
             Event::LoopStarted { items, .. } => vec![items],
@@ -509,9 +564,13 @@ impl Event {
             Event::ChildEnded { outputs, .. } => vec![outputs],
             Event::Verdict { result, .. } => result.iter_mut().collect(),
             Event::LabelsSet { labels } | Event::LabelsReplaced { labels, .. } => vec![labels],
-            Event::VariablesSet { variables } => vec![variables],
+            Event::VariablesSet { variables, .. } => vec![variables],
             Event::VariablesUnset { names } => vec![names],
             Event::StopRequested { failure, .. } => vec![&mut failure.message],
+            Event::StatusChanged { failure, .. } => of(failure).into_iter().collect(),
+            Event::Replayed { back, .. } => back.iter_mut().flat_map(|back| back.payloads_mut()).collect(),
+            Event::SkipAsked { input, output, .. } => input.iter_mut().chain(output).collect(),
+            Event::Jumped { input, .. } => input.iter_mut().collect(),
             Event::Concluded { outputs, failure, .. } | Event::Ended { outputs, failure, .. } => {
                 outputs.iter_mut().chain(of(failure)).collect()
             }
@@ -540,8 +599,7 @@ impl Event {
             | Event::SlaBroken { .. }
             | Event::Forced { .. }
             | Event::Restarted { .. }
-            | Event::Replayed { .. }
-            | Event::StatusChanged { .. }
+            | Event::FlowChanged { .. }
             | Event::Finishing => vec![],
         }
     }

@@ -8,6 +8,7 @@ use super::state::{
     Asks, Concluded, Doubt, Exit, GroupState, Needs, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt,
 };
 use super::step::{StepKey, step_id};
+use super::wish::{Asked, LastAsked};
 use crate::ids::RunId;
 use crate::ir::{EffectClass, OnTime};
 use crate::time::Millis;
@@ -28,6 +29,7 @@ impl RunState {
         match event {
             Event::Created { logical, .. } => *self = RunState::new(*logical),
             Event::InputsReplaced { .. }
+            | Event::InputsGiven { .. }
             | Event::Delivered { .. }
             | Event::LabelsSet { .. }
             | Event::LabelsReplaced { .. }
@@ -142,8 +144,9 @@ impl RunState {
             Event::StepPaused { step, late, .. } => self.pause_step(step, *late),
             Event::StepResumed { step, how, list, failure, .. } => self.resume_step(step, *how, list, failure.as_ref()),
             Event::Exited { step, outcome } => self.exit = Some(Exit { step: step.clone(), outcome: *outcome }),
-            Event::Paused { .. } => self.paused = true,
-            Event::Resumed { .. } => {
+            Event::Paused { .. } => (self.paused, self.asked) = (true, None),
+            Event::Resumed { at, .. } => {
+                self.asked = at.map(|at| LastAsked { what: Asked::Resume, at });
                 self.paused = false;
                 self.passed = self.leave_breakpoint();
             }
@@ -167,8 +170,12 @@ impl RunState {
                 self.leave_breakpoint();
                 self.stop = Some((*status, failure.clone()));
             }
-            Event::Restarted { round, at, .. } => self.restart(*round, *at),
-            Event::Replayed { take, from, at, .. } => self.replay(*take, *from, *at),
+            Event::Restarted { round, at, anew, child, .. } => self.begin_again(*round, *at, *anew, child.as_ref()),
+            Event::Replayed { take, from, at, back: None, .. } => self.replay(*take, *from, *at),
+            Event::Replayed { take, at, back: Some(back), .. } => self.go_back(*take, *at, back),
+            Event::SkipAsked { task, .. } => _ = self.skips.insert(task.clone()),
+            Event::Jumped { take, to, at, .. } => self.jump(*take, *to, *at),
+            Event::FlowChanged { flow, revision, at, places, .. } => self.change_flow(flow, *revision, *at, places),
             Event::Finishing => self.phase = Phase::Finishing,
             Event::Concluded { status, warned, outputs, failure } => {
                 let (outputs, failure) = (outputs.clone(), failure.clone());
@@ -180,6 +187,7 @@ impl RunState {
                 self.exit = None;
             }
             Event::Ended { status, warned, failure, .. } => {
+                self.asked = None;
                 self.phase = Phase::Ended(*status);
                 self.paused = false;
                 self.leave_breakpoint();
@@ -246,7 +254,10 @@ impl RunState {
         } else {
             Work::Group(GroupState { asks, ..GroupState::new(ListName::Tasks, 1, None) })
         };
-        self.steps.insert(key.clone(), Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, work });
+        self.steps.insert(
+            key.clone(),
+            Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, errand: false, work },
+        );
     }
 
     fn answer_group(&mut self, key: &StepKey, stop: bool, failure: Option<&Failure>) {
@@ -266,7 +277,7 @@ impl RunState {
 
     fn set_errand(&mut self, key: &StepKey, attempt: u32, terms: Option<&ErrandTerms>) {
         let Some(step) = self.steps.get_mut(key) else { return };
-        step.attempt = attempt;
+        (step.attempt, step.errand) = (attempt, true);
         match (&mut step.work, terms) {
             (work, Some(terms)) => *work = Work::Errand { terms: Box::new(terms.clone()), rests: false },
             (Work::Errand { rests, .. }, None) => *rests = false,
@@ -462,6 +473,12 @@ impl RunState {
         if keep {
             if let Some(step) = self.steps.get_mut(key) {
                 match &step.work {
+                    Work::Child { run: Some(run), .. } => _ = self.failed_children.insert(key.clone(), *run),
+                    // The attempt that was out is over.
+                    Work::Errand { rests: false, .. } => step.attempt += 1,
+                    _ => {}
+                }
+                match &step.work {
                     Work::Group(_) => {}
                     Work::AtPause { group, .. } => step.work = Work::Group(group.clone()),
                     _ => step.work = Work::Failed,
@@ -473,7 +490,7 @@ impl RunState {
     }
 
     /// Removes a step and all below it.
-    fn forget_under(&mut self, key: &StepKey) {
+    pub(super) fn forget_under(&mut self, key: &StepKey) {
         let gone: Vec<StepKey> = self
             .steps
             .range(key.clone()..)
@@ -484,65 +501,6 @@ impl RunState {
             .collect();
         for key in gone {
             self.steps.remove(&key);
-        }
-    }
-
-    /// Failed leaves are evaluated again, groups go on with their bodies; finished steps stay finished.
-    fn restart(&mut self, round: u32, at: Millis) {
-        self.phase = Phase::Open;
-        self.carried = false;
-        self.round = round;
-        self.flow_attempt += 1;
-        (self.cancelling, self.alone) = (false, false);
-        self.exit = None;
-        self.forget_the_end();
-        // A try of the flow under its own `retry:` goes on under the same limits of time.
-        self.timers.retain(|_, timer| matches!(timer.why, TimerWhy::Sla(_)));
-        // A step that a person called failed stays so until it is sent again at a person's wish:
-        // no later retry of the flow may take it for an ordinary failure.
-        self.doubts.retain(|_, doubt| matches!(doubt.verdict, None | Some(VerdictKind::Fail)));
-        self.forget_handlers();
-        let children: Vec<StepKey> = self.steps.keys().filter_map(StepKey::parent).collect();
-        for (key, step) in &mut self.steps {
-            // A run that was replaced from outside ended where it stood still.
-            if let Work::AtPause { group, .. } = &step.work {
-                step.work = Work::Group(group.clone());
-            }
-            match &mut step.work {
-                Work::Group(group) => {
-                    group.open = children.iter().filter(|parent| *parent == key).count() as u32;
-                    group.kept.clear();
-                    if group.stage != Stage::Body {
-                        // The body goes on where it stopped; handlers run anew if needed again.
-                        group.stage = Stage::Body;
-                        group.next = group.body_next;
-                    }
-                    group.failed = false;
-                    group.handler_failed = false;
-                    group.cancelled = false;
-                    group.failure = None;
-                    if group.asks != Asks::Never {
-                        group.asks = Asks::WhenDone;
-                    }
-                }
-                // A run that was replaced from outside ended with quiet steps still open.
-                Work::Failed
-                | Work::Evaluating
-                | Work::Backoff { .. }
-                | Work::Errand { .. }
-                | Work::Op
-                | Work::OpFailed { .. }
-                | Work::Sleeping { .. }
-                | Work::Child { .. } => {
-                    step.work = Work::Evaluating;
-                    step.attempt = 1;
-                    step.first_at = Some(at);
-                }
-                Work::Sending(_) | Work::Doubtful(_) | Work::AtPause { .. } => {}
-            }
-        }
-        if !self.steps.contains_key(&StepKey::root()) {
-            self.steps.insert(StepKey::root(), root_step(self.take));
         }
     }
 
@@ -561,53 +519,9 @@ impl RunState {
         self.timers.clear();
         self.forget_the_end();
     }
-
-    fn forget_the_end(&mut self) {
-        self.stop = None;
-        self.concluded = None;
-        self.conclusion = self.stopped_at.is_some().then_some(Conclusion::Breakpoint);
-        self.slas_broken.clear();
-    }
-
-    /// Steps of `errors:` and `finally:` that a replaced run left open.
-    fn forget_handlers(&mut self) {
-        let mut gone = Vec::new();
-        for (key, step) in &self.steps {
-            if let Work::Group(group) = &step.work
-                && group.stage != Stage::Body
-            {
-                gone.extend(
-                    self.steps.keys().filter(|k| k.parent().as_ref() == Some(key) && !group.kept.contains(*k)).cloned(),
-                );
-            }
-        }
-        for key in gone {
-            self.forget_under(&key);
-        }
-    }
-
-    fn replay(&mut self, take: u32, from: u32, at: Millis) {
-        self.phase = Phase::Open;
-        self.take = take;
-        (self.cancelling, self.alone) = (false, false);
-        self.exit = None;
-        self.paused = false;
-        self.warned = false;
-        self.forget_the_end();
-        self.timers.clear();
-        self.doubts.clear();
-        self.steps.clear();
-        self.first_started = Some(at);
-        self.flow_attempt = 1;
-        let mut root = root_step(take);
-        if let Work::Group(group) = &mut root.work {
-            group.next = from;
-        }
-        self.steps.insert(StepKey::root(), root);
-    }
 }
 
-fn root_step(take: u32) -> Step {
+pub(super) fn root_step(take: u32) -> Step {
     let work = Work::Group(GroupState::new(ListName::Tasks, 1, None));
-    Step { take, round: 0, attempt: 1, first_at: None, new_keys: 0, work }
+    Step { take, round: 0, attempt: 1, first_at: None, new_keys: 0, errand: false, work }
 }

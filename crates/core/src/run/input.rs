@@ -8,6 +8,7 @@ use super::errand::{ErrandTerms, Said, Seen};
 use super::event::Event;
 use super::event::{By, EndStatus, Failure, ListName, Payload, StepOutcome, VerdictKind};
 use super::step::StepKey;
+use super::wish::Wish;
 use crate::ids::RunId;
 use crate::ir::{EffectClass, ExitState, OnTime};
 
@@ -128,6 +129,16 @@ pub enum Input {
         outcome: StepOutcome,
         by: By,
     },
+    /// What can be asked again.
+    Wish {
+        wish: Wish,
+        by: By,
+    },
+    /// A person asked a sub-run to go on that had ended.
+    ChildReopened {
+        run: RunId,
+        by: By,
+    },
     /// Answer to [`Action::CheckSla`].
     SlaChecked {
         sla: u32,
@@ -142,6 +153,10 @@ pub enum Input {
 pub enum Evaluated {
     /// `runIf` is false.
     Skip,
+    /// Somebody asked for it to be skipped.
+    SkipWith {
+        output: Option<Payload>,
+    },
     /// A group with one list.
     Group,
     Branch {

@@ -167,7 +167,7 @@ fn conclusions(status: Status) -> &'static [Conclusion] {
     match status {
         Status::Queued => &[Conclusion::Scheduled],
         Status::Completed => &[Conclusion::Skipped],
-        Status::Failed => &[Conclusion::Retried, Conclusion::Skipped],
+        Status::Failed => &[Conclusion::Retried, Conclusion::Skipped, Conclusion::TimedOut],
         Status::Cancelled => &[Conclusion::ByRule, Conclusion::Skipped],
         // What was sent before the stop may still be out.
         Status::Running | Status::Waiting | Status::Paused | Status::Held => &[Conclusion::Breakpoint],

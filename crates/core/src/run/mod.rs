@@ -33,6 +33,16 @@
 //! | Ended | SetLabels | Ended |
 //! | Ended, no doubt | ChangeStatus | Ended otherwise |
 //! | Ended(failed or cancelled), no doubt | MarkStep | Open, the step being what it was called |
+//! | Open | Wish: Pause, Resume | as the inputs of these names; asked once more, nothing happens |
+//! | any but Ended | Wish: Terminate | as after Stop, with the reason that was given |
+//! | Ended(failed) | Wish: Terminate | Ended(cancelled) |
+//! | Ended(failed or cancelled), no doubt | Wish: Retry | as after Restart; its sub-runs go on, or are begun anew |
+//! | Ended, no doubt | Wish: Redo | Open from the start or from any step that was reached, take + 1 |
+//! | Open | Wish: Skip | Open; the task ends when it would start, with what was given for it |
+//! | Waiting, Open | Wish: Tell | the same; variables are set, and an errand is answered, at once |
+//! | Open | Wish: Jump | Open, what was under way being skipped; the task starts |
+//! | Open | Wish: Upgrade | Open, by another definition |
+//! | Ended(failed or cancelled), no doubt | ChildReopened | Open, waiting for the sub-run again |
 //! | any, with `restored` | Release | as before the restore, and then as after Recover |
 //! | any, with `restored` | Cancel | released, then cancelled; what was in flight is settled by its class |
 //! | any, with `restored` | whatever else | nothing happens, or it is refused |
@@ -43,6 +53,7 @@
 //! attempt, restart and node.
 
 mod action;
+mod back;
 mod codec;
 mod conclusion;
 mod decide;
@@ -52,12 +63,15 @@ mod evolve;
 mod index;
 mod input;
 mod kestra_state;
+mod reopen;
 mod retry;
 mod state;
 mod step;
 #[cfg(test)]
 mod tests;
+mod wish;
 
+pub use back::*;
 pub use codec::*;
 pub use conclusion::*;
 pub use decide::*;
@@ -68,3 +82,4 @@ pub use kestra_state::*;
 pub use retry::delay_ms;
 pub use state::*;
 pub use step::*;
+pub use wish::*;

@@ -4,6 +4,7 @@ use super::conclusion::Conclusion;
 use super::errand::ErrandTerms;
 use super::event::{EndStatus, Failure, ListName, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use super::step::{StepKey, step_id};
+use super::wish::LastAsked;
 use crate::ids::{Hash16, RunId};
 use crate::ir::{EffectClass, OnTime};
 use crate::planted;
@@ -71,6 +72,18 @@ pub struct RunState {
     /// SLAs that were broken: each is so once.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub slas_broken: BTreeSet<u32>,
+    /// What was asked of the run last, while it goes on because of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<LastAsked>,
+    /// Tasks that are to end when they would start.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub skips: BTreeSet<String>,
+    /// The restart since which sub-runs are others than before; 0: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub child_round: u32,
+    /// Sub-runs of steps that failed with them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed_children: BTreeMap<StepKey, RunId>,
 }
 
 fn is_zero(n: &u32) -> bool {
@@ -109,6 +122,9 @@ pub struct Step {
     /// How often a verdict asked for a new outbound key.
     #[serde(default)]
     pub new_keys: u32,
+    /// Someone outside carries it out: each attempt has a name of its own, so they are counted on for ever.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub errand: bool,
     pub work: Work,
 }
 
@@ -376,6 +392,10 @@ impl RunState {
             concluded: None,
             conclusion: None,
             slas_broken: BTreeSet::new(),
+            asked: None,
+            skips: BTreeSet::new(),
+            child_round: 0,
+            failed_children: BTreeMap::new(),
         }
     }
 
@@ -499,6 +519,13 @@ impl RunState {
     pub fn is_kept(&self, key: &StepKey) -> bool {
         let parent = key.parent().and_then(|parent| self.steps.get(&parent));
         matches!(parent, Some(Step { work: Work::Group(group), .. }) if group.kept.contains(key))
+    }
+
+    pub fn group(&self, key: &StepKey) -> Option<&GroupState> {
+        match self.steps.get(key).map(|step| &step.work) {
+            Some(Work::Group(group)) => Some(group),
+            _ => None,
+        }
     }
 
     /// How many top-level tasks have started.

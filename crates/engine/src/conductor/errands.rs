@@ -78,12 +78,16 @@ impl Definition {
 }
 
 impl Evaluator<'_> {
-    pub(crate) fn errand(&self, config: &Json) -> Result<Evaluated, Failure> {
+    /// `given`: what it is given instead of what its author wrote.
+    pub(crate) fn errand(&self, config: &Json, given: Option<&Value>) -> Result<Evaluated, Failure> {
         let errand: Errand = serde_json::from_value(config.clone())
             .map_err(|error| Failure::new("bad_config", format!("the errand does not load: {error}")))?;
         let queue = self.plain_text(&errand.queue, "name")?;
         let definition = self.definition(&errand, &queue)?;
-        let mut input = self.json(&errand.input)?;
+        let mut input = match given {
+            Some(given) => given.clone(),
+            None => self.json(&errand.input)?,
+        };
         fill_in(&mut input, &definition.input_template);
         let wait_ms = self.wait_ms(&errand)?;
         let is_simple = errand.kind == ErrandKind::Simple;

@@ -5,7 +5,7 @@ use crate::flows::LoadedFlow;
 use indexmap::IndexMap;
 use semel_core::Millis;
 use semel_core::ir::{DoWhile, FORKED_REFERENCE, Task, TaskKind, UntilSpec};
-use semel_core::run::{Event, Failure, StepKey, StepOutcome};
+use semel_core::run::{Back, Event, Failure, StepKey, StepOutcome, TIMED_OUT};
 use semel_expr::Value;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -98,6 +98,7 @@ impl Notes {
                     note.reason = failure.as_ref().map(|failure| failure.message().to_owned());
                 }
             }
+            Event::Replayed { back: Some(back), .. } => self.go_back(back, flow),
             Event::Replayed { from, .. } => {
                 let kept: Vec<&str> =
                     flow.index.flow.tasks.iter().take(*from as usize).map(|task| task.id.as_str()).collect();
@@ -106,6 +107,32 @@ impl Notes {
             }
             _ => {}
         }
+    }
+
+    /// What is done again is forgotten. Of a task in a loop only the latest round is known: where that is done again,
+    /// the round that stays done is what its loop has gathered.
+    fn go_back(&mut self, back: &Back, flow: &LoadedFlow) {
+        let keeps = |step: &StepKey| back.keeps(&flow.index, step);
+        let gone = self.tasks.iter().filter(|(_, note)| !keeps(&note.step));
+        let earlier: Vec<(String, Note)> =
+            gone.filter_map(|(name, note)| Some((name.clone(), self.in_round_of(back, name, note)?))).collect();
+        self.tasks.retain(|_, note| keeps(&note.step));
+        self.tasks.extend(earlier.into_iter().filter(|(_, note)| keeps(&note.step)));
+        self.last = None;
+    }
+
+    /// The same task in the round that the run goes back to.
+    fn in_round_of(&self, back: &Back, name: &str, note: &Note) -> Option<Note> {
+        let rounds = note.step.iterations();
+        let (around, n, later) = back.step.iterations().into_iter().find_map(|(around, n)| {
+            let later = rounds.iter().find(|(key, later)| *key == around && *later > n)?.1;
+            Some((around, n, later))
+        })?;
+        let rest = note.step.0.strip_prefix(&around.iteration(later).0)?;
+        let step = StepKey(format!("{}{rest}", around.iteration(n)));
+        let gathered = self.tasks.values().find(|note| note.step == around)?;
+        let output = gathered.output.get(&(n + 1).to_string())?.get(name)?;
+        Some(Note { step, status: "COMPLETED", iteration: n + 1, reason: None, output, ..note.clone() })
     }
 
     fn of(&mut self, step: &StepKey, loops: &Loops, flow: &LoadedFlow) -> Option<&mut Note> {
@@ -178,7 +205,11 @@ fn status(outcome: StepOutcome, tolerated: bool, failure: Option<&Failure>) -> &
         StepOutcome::Success | StepOutcome::Warning => "COMPLETED",
         StepOutcome::Skipped => "SKIPPED",
         StepOutcome::Failed if tolerated => "COMPLETED_WITH_ERRORS",
-        StepOutcome::Failed if failure.is_some_and(|failure| failure.code == "timeout") => "TIMED_OUT",
+        StepOutcome::Failed
+            if failure.is_some_and(|failure| matches!(failure.code.as_str(), "timeout" | TIMED_OUT)) =>
+        {
+            "TIMED_OUT"
+        }
         StepOutcome::Failed => "FAILED",
         StepOutcome::Cancelled => "CANCELED",
     }

@@ -5,7 +5,7 @@ use crate::scope::ExprScope;
 use indexmap::IndexMap;
 use semel_core::WorkspaceId;
 use semel_core::ir::{ConductorFlow, Task};
-use semel_core::run::{Concluded, EndStatus, Phase, RunState};
+use semel_core::run::{Concluded, EndStatus, Phase, RunState, TERMINATED_AS_FAILED, TIMED_OUT};
 use semel_expr::conductor::render_tree;
 use semel_expr::{Budget, Scope, Value};
 
@@ -114,7 +114,7 @@ impl ExprScope<'_> {
     /// What a failure workflow is given, once the run has failed.
     fn failure_root(&self) -> Option<Value> {
         let run = self.run?;
-        let concluded = run.state.concluded.as_ref().filter(|end| end.status == EndStatus::Failed)?;
+        let concluded = run.state.concluded.as_ref().filter(|end| counts_as_failure(end))?;
         let mut given = match &self.memory.inputs {
             Value::Map(inputs) => inputs.as_ref().clone(),
             _ => IndexMap::new(),
@@ -171,8 +171,15 @@ impl Scope for Shallow<'_> {
     }
 }
 
+/// Ended by a person, a run counts as failed if they want it so.
+fn counts_as_failure(end: &Concluded) -> bool {
+    let code = end.failure.as_ref().map(|failure| failure.code.as_str());
+    end.status == EndStatus::Failed || code == Some(TERMINATED_AS_FAILED)
+}
+
 fn status_of_end(end: &Concluded) -> &'static str {
-    let timed_out = end.failure.as_ref().is_some_and(|failure| failure.code == "sla");
+    let timed_out =
+        end.failure.as_ref().is_some_and(|failure| matches!(failure.code.as_str(), "sla" | "timeout" | TIMED_OUT));
     match end.status {
         EndStatus::Completed => "COMPLETED",
         EndStatus::Failed if timed_out => "TIMED_OUT",

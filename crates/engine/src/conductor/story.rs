@@ -11,7 +11,7 @@ use crate::memory::Memory;
 use crate::scope::{ExprScope, RunScope};
 use semel_core::ir::{ErrandKind, TaskKind, companion};
 use semel_core::run::{
-    ErrandEnd, ErrandTerms, Event, Failure, RunState, StepKey, StepOutcome, TimerWhy, decode_events, errand_id,
+    ErrandEnd, ErrandTerms, Event, Failure, RunState, StepKey, StepOutcome, TimerWhy, Work, decode_events, errand_id,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
@@ -278,8 +278,23 @@ impl Teller<'_> {
             Event::StepEnded { step, outcome, at, tolerated, output, failure } => {
                 let output = output.as_ref().map(|output| public(output.json()));
                 self.ended(step, (*outcome, *tolerated, failure.as_ref()), output, *at);
+                if *outcome == StepOutcome::Skipped {
+                    // A jump leaves what was under way inside.
+                    let inside =
+                        |task: &&mut TaskStory| task.is_open() && task.step.is_under(step) && task.step != *step;
+                    self.tasks.iter_mut().filter(inside).for_each(|task| task.end("CANCELED", *at));
+                }
             }
-            Event::Restarted { at, .. } => self.retried_at = Some(*at),
+            Event::Restarted { at, .. } => {
+                self.retried_at = Some(*at);
+                self.go_on(*at);
+            }
+            Event::Replayed { back: Some(back), at, .. } => {
+                self.retried_at = Some(*at);
+                self.tasks.retain(|task| back.keeps(&self.flow.index, &task.step));
+                self.newest = self.tasks.iter().enumerate().map(|(at, task)| (task.step.clone(), at)).collect();
+                self.go_on(*at);
+            }
             Event::Replayed { from, .. } => {
                 let kept: Vec<StepKey> =
                     self.flow.index.flow.tasks.iter().take(*from as usize).map(|t| StepKey(t.id.clone())).collect();
@@ -324,6 +339,30 @@ impl Teller<'_> {
         };
         let ended_at = task.ended_at.unwrap_or(at);
         task.end(status, ended_at);
+    }
+
+    /// What had failed or was withdrawn is tried once more; what only holds tasks goes on.
+    fn go_on(&mut self, at: Millis) {
+        let again: Vec<(StepKey, bool)> = self
+            .newest
+            .iter()
+            .filter(|(_, place)| self.tasks.get(**place).is_some_and(|task| is_unsuccessful(task.status)))
+            .filter_map(|(step, _)| match self.state.steps.get(step).map(|step| &step.work) {
+                Some(Work::Evaluating | Work::Child { .. }) => Some((step.clone(), true)),
+                Some(_) => Some((step.clone(), false)),
+                // A JOIN that was shown before its time.
+                None => Some((step.clone(), false)),
+            })
+            .collect();
+        for (step, anew) in again {
+            let Some(known) = self.newest_of(&step) else { continue };
+            if anew {
+                let attempt = known.retry_count + 2;
+                self.attempt(&step, attempt, at);
+            } else if let Some(task) = self.newest.get(&step).and_then(|place| self.tasks.get_mut(*place)) {
+                (task.status, task.ended_at, task.reason, task.updated_at) = ("IN_PROGRESS", None, None, at);
+            }
+        }
     }
 
     /// What the rounds of a DO_WHILE have left.
@@ -551,4 +590,8 @@ fn public(stored: &Json) -> Json {
         Value::Null => Json::Object(Map::new()),
         value => value.to_masked_json(),
     }
+}
+
+fn is_unsuccessful(status: &str) -> bool {
+    matches!(status, "FAILED" | "FAILED_WITH_TERMINAL_ERROR" | "TIMED_OUT" | "CANCELED")
 }

@@ -14,7 +14,7 @@ use semel_core::run::{
     StepOutcome, Work, decode_events, errand_id,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
-use semel_store::{LogRow, OpKind, RunCommit, RunRow, StoreError};
+use semel_store::{Amend, LogRow, OpKind, RunCommit, RunRow, StoreError};
 use semel_tasks::{Log, LogLine, Stop};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -74,6 +74,11 @@ pub struct Pending {
     pub labels_changed: bool,
     /// The run had ended and goes on.
     pub reopened: bool,
+    /// Whoever has whoever waited for it go on too.
+    pub lifts: Option<By>,
+    /// A sub-run of it goes on already.
+    pub lifted: bool,
+    pub amend: Option<Box<Amend>>,
     pub by_twin: bool,
     /// Inputs that led here, in case the guard fails.
     pub inputs: Vec<Queued>,
@@ -96,6 +101,8 @@ pub struct Active {
     pub root: RunId,
     pub depth: u32,
     pub correlation_id: String,
+    /// The claim that it was admitted by.
+    pub claim: Option<Hash16>,
     /// The first of the runs that replay one another.
     pub original: RunId,
     pub created_at: Millis,
@@ -171,6 +178,7 @@ impl Active {
             root: row.root,
             depth: row.depth,
             correlation_id: row.correlation_id,
+            claim: row.claim,
             created_at: row.created_at,
             status_on_load: row.status,
             head_active: row.active,
@@ -322,11 +330,23 @@ impl Active {
         }
         match event {
             Event::LabelsSet { .. } | Event::LabelsReplaced { .. } => self.pending.labels_changed = true,
+            Event::FlowChanged { flow, revision, .. } => self.amend().flow = Some((flow.clone(), *revision)),
+            Event::InputsGiven { inputs, correlation_id, .. } => {
+                self.amend().inputs = inputs.as_ref().map(|inputs| inputs.json().clone());
+                self.amend().correlation_id = correlation_id.clone();
+                if let Some(correlation_id) = correlation_id {
+                    self.correlation_id = correlation_id.clone();
+                }
+            }
             Event::TimerFired { timer } | Event::TimerCleared { timer } => {
                 self.timers_queued.remove(timer);
             }
             _ => {}
         }
+    }
+
+    fn amend(&mut self) -> &mut Amend {
+        self.pending.amend.get_or_insert_default()
     }
 
     pub fn log(&mut self, step: &StepKey, lines: Vec<LogLine>, bytes_max: usize, now: Millis) {

@@ -4,7 +4,7 @@ use super::active::{Active, Pending, out_now};
 use semel_core::Millis;
 use semel_core::run::{Event, Phase, Seen, StepKey, encode_events};
 use semel_expr::Value;
-use semel_store::{CommitOp, ErrandChange, ErrandMore, ErrandRow, HeadChange, OpKind, RunCommit, Settle};
+use semel_store::{CommitOp, ErrandChange, ErrandMore, ErrandRow, HeadChange, OpKind, Reopen, RunCommit, Settle};
 use serde_json::{Value as Json, json};
 
 /// Events between two snapshots of a run.
@@ -79,6 +79,12 @@ impl Active {
             settle: self.settle(&pending),
             cancels: pending.cancels.clone(),
             announce: None,
+            amend: pending.amend.clone(),
+            reopen: pending.reopened.then(|| Reopen {
+                claim: self.claim,
+                lifts: pending.lifts.clone(),
+                forced: pending.lifted,
+            }),
         };
         self.memory.forget_settled(&self.state);
         self.head_active = commit.head.active;
@@ -188,6 +194,7 @@ fn timers(events: &[Event]) -> (Vec<(u64, Millis)>, Vec<u64>) {
 fn ending(events: &[Event], failed_step: Option<&StepKey>) -> (Option<Json>, Option<Json>) {
     let ended = events.iter().rev().find_map(|event| match event {
         Event::Ended { outputs, failure, .. } => Some((outputs, failure)),
+        Event::StatusChanged { failure: failure @ Some(_), .. } => Some((&None, failure)),
         _ => None,
     });
     let Some((outputs, failure)) = ended else { return (None, None) };

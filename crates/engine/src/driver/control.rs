@@ -1,18 +1,22 @@
 //! What a person asks of a run, as an input of its machine.
 
 use super::active::Active;
-use crate::api::{Control, ErrandAnswer};
+use super::wishes::{self, Places};
+use crate::api::{Asking, Control, ErrandAnswer};
 use semel_core::run::{By, EndStatus, Failure, Input, Payload, Phase, RunState, Said, StepKey, TimerWhy, VerdictKind};
 use semel_expr::Value;
 use serde_json::{Value as Json, json};
 
 /// Turns a person's wish into an input; a verdict finds its step by id, path, or being the only one.
-pub(super) fn control_input(active: &Active, control: Control, by: By) -> Result<Input, String> {
+pub(super) fn control_input(places: Places<'_>, active: &Active, control: Control, by: By) -> Result<Input, String> {
     let state = &active.state;
-    let goes_on = matches!(
-        control,
-        Control::Restart | Control::RestartMarked | Control::Replay { .. } | Control::MarkStep { .. }
-    );
+    let goes_on =
+        matches!(&control, Control::Wish { wish } if matches!(**wish, Asking::Retry { .. } | Asking::Redo { .. }));
+    let goes_on = goes_on
+        || matches!(
+            control,
+            Control::Restart | Control::RestartMarked | Control::Replay { .. } | Control::MarkStep { .. }
+        );
     if active.erased && goes_on {
         return Err("the run was erased: the values it would need are gone; start a new one".to_owned());
     }
@@ -41,17 +45,8 @@ pub(super) fn control_input(active: &Active, control: Control, by: By) -> Result
             let found = state.steps.keys().find(known).cloned();
             Input::MarkStep { step: found.ok_or_else(|| format!("step `{step}` did not fail the run"))?, outcome, by }
         }
-        Control::Errand { step, attempt, end, seen } => {
-            let stored = |json: &Json| Payload::new(Value::from_json(json).to_stored());
-            let said = match end {
-                ErrandAnswer::Done { output } => Said::Done { output: stored(&output) },
-                ErrandAnswer::Failed { message, output, for_good } => {
-                    let failure = Failure::new("errand_failed", message);
-                    Said::Failed { failure, output: output.as_ref().map(stored), for_good }
-                }
-            };
-            Input::Errand { step, attempt, said, seen }
-        }
+        Control::Errand { step, attempt, end, seen } => Input::Errand { step, attempt, said: said(end), seen },
+        Control::Wish { wish } => Input::Wish { wish: wishes::wish(places, active, *wish)?, by },
         Control::Verdict { step, verdict, result } => {
             let open: Vec<&StepKey> =
                 state.doubts.iter().filter(|(_, d)| d.verdict.is_none()).map(|(k, _)| k).collect();
@@ -76,6 +71,17 @@ pub(super) fn control_input(active: &Active, control: Control, by: By) -> Result
             Input::Verdict { step: found, verdict, by, result }
         }
     })
+}
+
+pub(super) fn said(end: ErrandAnswer) -> Said {
+    let stored = |json: &Json| Payload::new(Value::from_json(json).to_stored());
+    match end {
+        ErrandAnswer::Done { output } => Said::Done { output: stored(&output) },
+        ErrandAnswer::Failed { message, output, for_good } => {
+            let failure = Failure::new("errand_failed", message);
+            Said::Failed { failure, output: output.as_ref().map(stored), for_good }
+        }
+    }
 }
 
 /// Only a run that waits for its slot leaves the line; another one is cancelled or goes on.

@@ -18,9 +18,10 @@ mod commit;
 mod control;
 pub(crate) mod outcome;
 mod settle;
+mod wishes;
 
 use crate::again::run_again;
-use crate::api::{Control, ControlError, RunChange};
+use crate::api::{Asking, Control, ControlError, RunChange};
 use crate::away;
 use crate::conductor::sub_workflow_output;
 use crate::evaluate::{Evaluator, Family, Found};
@@ -32,7 +33,7 @@ use control::control_input;
 use outcome::{masked, translate};
 use semel_core::limits::Limits;
 use semel_core::planted;
-use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, Payload, Said, StepKey, decide};
+use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, NotPossible, Payload, Said, StepKey, decide};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
 use semel_store::{Done, Inbox, OpKind, RunCommit, RunRow, Settle, StoreError};
@@ -40,6 +41,7 @@ use semel_tasks::{Outcome, Request};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use wishes::{Places, other_flow};
 
 /// A fuse of pure steps ends at this many events or bytes.
 const FUSE_EVENTS_MAX: usize = 256;
@@ -368,7 +370,7 @@ impl Driver {
             if waits || !active.inbox_seen.insert(seq) {
                 continue;
             }
-            active.take_in(seq, message);
+            active.take_in(Places { services: &self.services, flows: &self.flows }, seq, message);
         }
     }
 
@@ -438,7 +440,15 @@ impl Driver {
         let Some(active) = self.runs.get_mut(&run).filter(|a| a.workspace == *workspace) else {
             return self.out.push(Out::Answer { ticket, answer: Err(ControlError::Unknown) });
         };
-        match control_input(active, control, by) {
+        if active.committing.is_some()
+            && matches!(&control, Control::Wish { wish } if matches!(**wish, Asking::Redo { .. }))
+        {
+            // What is looked up in the journal must be there.
+            let workspace = workspace.clone();
+            return self.out.push(Out::Again(Box::new(Happened::Control { workspace, run, control, by, ticket })));
+        }
+        let places = Places { services: &self.services, flows: &self.flows };
+        match control_input(places, active, control, by) {
             Ok(input) => active.queue.push_back(Queued { input, origin: Origin::Control(ticket) }),
             Err(text) => self.out.push(Out::Answer { ticket, answer: Err(ControlError::NotPossible(text)) }),
         }
@@ -492,7 +502,16 @@ impl Driver {
             }
             _ => None,
         };
-        match decide(&active.flow.index, &mut active.state, input, now, &self.limits) {
+        let other = other_flow(&input).map(|(flow, revision)| self.flows.revision(&active.workspace, flow, revision));
+        let other = other.transpose();
+        let decided = match &other {
+            Ok(other) => {
+                let flow = other.as_ref().unwrap_or(&active.flow).clone();
+                decide(&flow.index, &mut active.state, input, now, &self.limits)
+            }
+            Err(error) => Err(NotPossible(error.to_string())),
+        };
+        match decided {
             Err(refused) => {
                 match queued.origin {
                     Origin::Control(ticket) => {
@@ -515,7 +534,16 @@ impl Driver {
                     Origin::Asked { seq, ticket } => active.answer(seq, ticket, None),
                     Origin::Internal => {}
                 }
-                active.pending.reopened |= was_ended && !active.state.is_ended();
+                if was_ended && !active.state.is_ended() {
+                    active.pending.reopened = true;
+                    active.pending.lifts = lifter(&queued.input).cloned();
+                    active.pending.lifted = matches!(queued.input, Input::ChildReopened { .. });
+                }
+                if let Ok(Some(other)) = other
+                    && decided.events.iter().any(|event| matches!(event, Event::FlowChanged { .. }))
+                {
+                    active.flow = other;
+                }
                 if was_restored && !active.state.restored {
                     // Its messages have waited.
                     self.out.push(Out::Wake { workspace: active.workspace.clone(), run: active.run });
@@ -687,7 +715,7 @@ impl Driver {
 }
 
 impl Active {
-    fn take_in(&mut self, seq: u64, message: Inbox) {
+    fn take_in(&mut self, places: Places<'_>, seq: u64, message: Inbox) {
         let input = match message {
             Inbox::Promoted => Input::Start,
             Inbox::Cancel { by } => Input::Cancel { by },
@@ -708,15 +736,16 @@ impl Active {
             }
             Inbox::Stop { by, status, code, text } => Input::Stop { by, status, failure: Failure::new(code, text) },
             Inbox::Restart { by } => Input::Restart { by },
-            Inbox::Asked { ticket, control, by } => return self.asked(seq, ticket, control, by),
+            Inbox::ChildReopened { run, by } => Input::ChildReopened { run, by },
+            Inbox::Asked { ticket, control, by } => return self.asked(places, seq, ticket, control, by),
         };
         self.queue.push_back(Queued { input, origin: Origin::Inbox(seq) });
     }
 
     /// A person's wish that came by way of another node.
-    fn asked(&mut self, seq: u64, ticket: Hash16, control: Json, by: By) {
+    fn asked(&mut self, places: Places<'_>, seq: u64, ticket: Hash16, control: Json, by: By) {
         let control = serde_json::from_value(control).map_err(|error| format!("not a request: {error}"));
-        match control.and_then(|control| control_input(self, control, by)) {
+        match control.and_then(|control| control_input(places, self, control, by)) {
             Ok(input) => self.queue.push_back(Queued { input, origin: Origin::Asked { seq, ticket } }),
             Err(text) => self.answer(seq, ticket, Some(text)),
         }
@@ -725,6 +754,14 @@ impl Active {
     fn answer(&mut self, seq: u64, ticket: Hash16, refused: Option<String>) {
         self.pending.inbox_consumed.push(seq);
         self.pending.answers.push((ticket, refused));
+    }
+}
+
+/// Who has a run go on in such a way that whoever waited for it goes on too.
+fn lifter(input: &Input) -> Option<&By> {
+    match input {
+        Input::Wish { by, .. } | Input::ChildReopened { by, .. } => Some(by),
+        _ => None,
     }
 }
 

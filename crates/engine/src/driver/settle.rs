@@ -39,8 +39,11 @@ impl Driver {
                 self.runs.insert(run, active);
                 self.advance(run, now);
             }
-            Ok(Done::Refused(Refusal::LaneBusy)) => {
-                let text = "another run holds the lane; try again when it has ended";
+            Ok(Done::Refused(refusal @ (Refusal::LaneBusy | Refusal::KeyLive))) => {
+                let text = match refusal {
+                    Refusal::KeyLive => "another run has the key of this one and has not ended; try again when it has",
+                    _ => "another run holds the lane; try again when it has ended",
+                };
                 self.fail_tickets(&active, &ControlError::NotPossible(text.to_owned()));
                 self.reload(active, (no, commit), vec![], now);
             }

@@ -13,4 +13,5 @@ mod races;
 mod sweeps;
 mod triggers;
 mod whole;
+mod wishes;
 mod world;

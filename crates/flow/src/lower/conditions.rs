@@ -10,6 +10,7 @@ use crate::diagnostic::Finding;
 use crate::suggest;
 use crate::yaml::Node;
 use indexmap::IndexMap;
+use semel_core::holidays;
 use semel_core::ir::{Comparison, Condition, STATES};
 
 /// What dates are compared with unless the author says otherwise.
@@ -18,7 +19,6 @@ const PREFIXES: &[&str] =
     &["io.kestra.plugin.core.condition.", "io.kestra.core.models.conditions.types.", "condition.", "conditions."];
 /// Names that end in `Condition` for good.
 const WHOLE_NAMES: &[&str] = &["FlowCondition", "FlowNamespaceCondition", "MultipleCondition"];
-const NOT_BUILT: &[&str] = &["PublicHoliday"];
 const DAYS: &[&str] = &["MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY"];
 const PLACES: &[&str] = &["FIRST", "SECOND", "THIRD", "FOURTH", "LAST"];
 /// Conditions inside conditions.
@@ -31,6 +31,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("DayWeek", &["date", "dayOfWeek"]),
     ("DayWeekInMonth", &["date", "dayOfWeek", "dayInMonth"]),
     ("Weekend", &["date"]),
+    ("PublicHoliday", &["date", "country"]),
     ("Expression", &["expression"]),
     ("ExecutionFlow", &["namespace", "flowId"]),
     ("ExecutionNamespace", &["namespace", "comparison", "prefix"]),
@@ -77,7 +78,8 @@ impl<'a> Context<'a> {
         let raw = self.map(node, "a condition")?;
         let type_node = self.required(&raw, "a condition", "type")?;
         let (name, own) = self.condition_type(type_node)?;
-        let names = Names { what: name, allowed: &[&["type", "id", "description"], own], not_built: &[] };
+        let not_built: &[&str] = if name == "PublicHoliday" { &["subDivision"] } else { &[] };
+        let names = Names { what: name, allowed: &[&["type", "id", "description"], own], not_built };
         let fields = self.fields(node, names)?;
         match name {
             "DateTimeBetween" | "TimeBetween" => self.between(&fields, name),
@@ -93,6 +95,10 @@ impl<'a> Context<'a> {
                 Some(Condition::DayWeekInMonth { date: self.date(&fields)?, day: day?, place: place? })
             }
             "Weekend" => Some(Condition::Weekend { date: self.date(&fields)? }),
+            "PublicHoliday" => {
+                let country = self.required(&fields, name, "country").and_then(|node| self.country(node));
+                Some(Condition::PublicHoliday { date: self.date(&fields)?, country: country? })
+            }
             "Expression" => Some(Condition::Expression { expression: self.condition_expression(&fields, name)? }),
             "ExecutionOutputs" => {
                 Some(Condition::ExecutionOutputs { expression: self.condition_expression(&fields, name)? })
@@ -154,11 +160,6 @@ impl<'a> Context<'a> {
         if let Some(found) = TYPES.iter().find(|(known, _)| *known == name) {
             return Some(*found);
         }
-        if NOT_BUILT.contains(&name) {
-            let message = format!("the condition {name} is known in Kestra, and this build does not have it");
-            self.error(codes::NOT_BUILT, &node.at, message);
-            return None;
-        }
         let known = || TYPES.iter().map(|(name, _)| *name);
         let message = format!("no condition type `{}`", short(text));
         let finding = Finding::error(codes::UNKNOWN_TYPE, node.at.clone(), message);
@@ -205,6 +206,22 @@ impl<'a> Context<'a> {
         match fields.get("date") {
             Some(node) => self.template(node, "date"),
             None => Some(TRIGGER_DATE.to_owned()),
+        }
+    }
+
+    /// What is not an expression is looked up now.
+    fn country(&mut self, node: &'a Node) -> Option<String> {
+        let text = self.template(node, "country")?;
+        if node.scalar().is_some_and(|scalar| scalar.is_template()) {
+            return Some(text);
+        }
+        match holidays::country(&text) {
+            Ok(code) => Some(code.to_owned()),
+            Err(error) => {
+                let finding = Finding::error(codes::BAD_VALUE, node.at.clone(), error.to_string());
+                self.report(finding.expected("a country by its ISO 3166-1 code"));
+                None
+            }
         }
     }
 

@@ -13,8 +13,9 @@ use semel_core::ir::{InputDef, InputType, OutputDef};
 use serde_json::Value as Json;
 use std::ops::Range;
 
-const COMMON: &[&str] = &["id", "name", "type", "required", "defaults", "displayName", "description"];
-const NOT_BUILT: &[&str] = &["prefill", "dependsOn", "expression", "autoSelectFirst", "accept", "options", "fields"];
+const COMMON: &[&str] =
+    &["id", "name", "type", "required", "defaults", "prefill", "dependsOn", "displayName", "description"];
+const NOT_BUILT: &[&str] = &["accept", "fields"];
 const OUTPUT: Names = Names {
     what: "an output",
     allowed: &[&["id", "type", "value", "displayName", "description"]],
@@ -40,8 +41,13 @@ const TYPES: &[&str] = &[
     "EMAIL",
     "FILE",
 ];
-/// Old names, and types of Kestra that this build does not have.
-const OTHER_TYPES: &[&str] = &["ENUM", "BOOLEAN", "FORM"];
+/// Old names.
+const OTHER_TYPES: &[&str] = &["ENUM", "BOOLEAN"];
+const FORM: Names = Names {
+    what: "an input of type FORM",
+    allowed: &[&["id", "type", "inputs", "displayName", "description", "required"]],
+    not_built: &[],
+};
 
 /// Longest pattern that is compiled; the regex engine itself bounds the size of what comes out.
 const REGEX_CHARS_MAX: usize = 1_000;
@@ -51,8 +57,10 @@ fn own_fields(input_type: InputType) -> &'static [&'static str] {
     match input_type {
         InputType::String | InputType::Secret => &["validator"],
         InputType::Int | InputType::Float | InputType::Duration => &["min", "max"],
-        InputType::Select => &["values", "allowCustomValue"],
-        InputType::Multiselect => &["values", "allowCustomValue", "itemType"],
+        InputType::Select => &["values", "expression", "autoSelectFirst", "allowCustomValue", "isRadio"],
+        InputType::Multiselect => {
+            &["values", "options", "expression", "autoSelectFirst", "allowCustomValue", "itemType"]
+        }
         InputType::Datetime | InputType::Date | InputType::Time => &["after", "before"],
         InputType::Array => &["itemType"],
         InputType::File => &["allowedFileExtensions"],
@@ -64,15 +72,17 @@ impl<'a> Context<'a> {
     pub fn input_defs(&mut self, node: &'a Node) -> Vec<InputDef> {
         let Some(items) = self.list(node, "inputs") else { return Vec::new() };
         let mut seen: IndexMap<String, Range<usize>> = IndexMap::new();
-        let mut inputs = Vec::new();
+        let mut inputs: Vec<(&'a Node, InputDef)> = Vec::new();
         for item in items {
-            let Some(input) = self.input_def(item) else { continue };
-            let at = item.entries().and_then(|entries| entries.iter().find(|entry| entry.key == "id"));
-            let at = at.map_or_else(|| item.at.clone(), |entry| entry.value.at.clone());
-            self.unique("input", &input.id, at, &mut seen);
-            inputs.push(input);
+            for (item, input) in self.input_or_form(item) {
+                let at = item.entries().and_then(|entries| entries.iter().find(|entry| entry.key == "id"));
+                let at = at.map_or_else(|| item.at.clone(), |entry| entry.value.at.clone());
+                self.unique("input", &input.id, at, &mut seen);
+                inputs.push((item, input));
+            }
         }
-        inputs
+        self.dependencies(&mut inputs);
+        inputs.into_iter().map(|(_, input)| input).collect()
     }
 
     /// Reports an id that was used before, with both places.
@@ -85,16 +95,42 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn input_def(&mut self, node: &'a Node) -> Option<InputDef> {
+    /// An input, or those of a form: their ids begin with that of the form.
+    fn input_or_form(&mut self, node: &'a Node) -> Vec<(&'a Node, InputDef)> {
+        let is_form = |node: &Node| {
+            let entries = node.entries().unwrap_or_default();
+            let word = entries.iter().find(|entry| entry.key == "type").and_then(|entry| entry.value.scalar());
+            word.is_some_and(|scalar| scalar.text.eq_ignore_ascii_case("FORM"))
+        };
+        if !is_form(node) {
+            return self.input_def(node, None).map(|input| (node, input)).into_iter().collect();
+        }
+        let Some(fields) = self.fields(node, FORM) else { return Vec::new() };
+        let id = self.required(&fields, FORM.what, "id").and_then(|node| self.id(node, INPUT_ID));
+        let inner = self.required(&fields, FORM.what, "inputs").and_then(|node| self.list(node, "inputs"));
+        let (Some(id), Some(items)) = (id, inner) else { return Vec::new() };
+        let mut found = Vec::new();
+        for item in items {
+            if is_form(item) {
+                self.error(codes::BAD_VALUE, &item.at, "a form cannot hold another form");
+            } else {
+                found.extend(self.input_def(item, Some(&id)).map(|input| (item, input)));
+            }
+        }
+        found
+    }
+
+    fn input_def(&mut self, node: &'a Node, form: Option<&str>) -> Option<InputDef> {
         let raw = self.map(node, "an input")?;
         // `name` is how older flows of Kestra call it.
         let named = raw.get("name").filter(|_| raw.get("id").is_none());
         let id = named.or_else(|| self.required(&raw, "an input", "id")).and_then(|node| self.id(node, INPUT_ID));
+        let id = id.map(|id| form.map_or_else(|| id.clone(), |form| format!("{form}.{id}")));
         let type_node = self.required(&raw, "an input", "type");
         let input_type = type_node.and_then(|node| self.input_type(node, "type"));
         if let Some(id) = &id {
             // Known even when the rest is wrong, or every use of it would be reported too.
-            let optional = raw.get("defaults").is_some()
+            let optional = ["defaults", "dependsOn", "autoSelectFirst"].iter().any(|name| raw.get(name).is_some())
                 || raw.get("required").and_then(|node| node.to_json().as_bool()) == Some(false);
             self.inputs.insert(id.clone(), !optional);
             self.input_roots.insert(id.split('.').next().unwrap_or_default().to_owned());
@@ -113,12 +149,17 @@ impl<'a> Context<'a> {
             min: self.bound(&fields, "min", input_type),
             max: self.bound(&fields, "max", input_type),
             values: self.choices(&fields, &what, input_type),
+            expression: self.computed_choices(&fields),
+            auto_select_first: self.flag(&fields, "autoSelectFirst", false),
             allow_custom_value: self.flag(&fields, "allowCustomValue", false),
             item_type: fields.get("itemType").and_then(|node| self.input_type(node, "itemType")),
             after: self.date_bound(&fields, "after", input_type),
             before: self.date_bound(&fields, "before", input_type),
             allowed_file_extensions: self.file_endings(&fields),
+            depends_on: fields.get("dependsOn").and_then(|node| self.input_depends_on(node)),
         };
+        // How a form shows the choices is nothing to us.
+        self.flag(&fields, "isRadio", false);
         if input_type == InputType::Array {
             self.required(&fields, &what, "itemType");
         }
@@ -127,12 +168,26 @@ impl<'a> Context<'a> {
             self.report(finding.suggest("use one input of type SECRET for each"));
         }
         if let Some(node) = fields.get("defaults") {
-            // What somebody may say to a task is asked for in the middle of the run.
-            let moment = if matches!(self.moment, Moment::Task(_)) { self.moment } else { Moment::Admission };
-            input.defaults = Some(self.during(moment, |context| context.tree(node)));
-            self.check_default(node, &input);
+            input.defaults = Some(self.at_admission(|context| context.tree(node)));
+            self.check_default(node, &input, "default");
+        }
+        if let Some(node) = fields.get("prefill") {
+            // A form begins with it, and whoever fills the form in may take it away: nobody but a form looks at it.
+            self.check_default(node, &input, "prefill");
+        }
+        for (one, other) in [("autoSelectFirst", "defaults"), ("values", "options"), ("values", "expression")] {
+            if fields.get(one).is_some() && fields.get(other).is_some() {
+                let message = format!("`{one}` and `{other}` exclude each other");
+                self.error(codes::CONFLICT, &fields.key_at(other), message);
+            }
         }
         Some(input)
+    }
+
+    /// Reads what is evaluated before the run exists; what somebody may say to a task is asked for in the middle of it.
+    pub fn at_admission<T>(&mut self, read: impl FnOnce(&mut Context<'a>) -> T) -> T {
+        let moment = if matches!(self.moment, Moment::Task(_)) { self.moment } else { Moment::Admission };
+        self.during(moment, read)
     }
 
     fn file_endings(&mut self, fields: &Fields<'a>) -> Vec<String> {
@@ -147,11 +202,6 @@ impl<'a> Context<'a> {
         match other.or_else(|| self.word(node, name, TYPES))? {
             "ENUM" => Some(InputType::Select),
             "BOOLEAN" => Some(InputType::Bool),
-            kind @ "FORM" => {
-                let message = format!("inputs of type {kind} are known in Kestra, and this build does not have them");
-                self.error(codes::NOT_BUILT, &node.at, message);
-                None
-            }
             kind => serde_json::from_value(Json::String(kind.to_owned())).ok(),
         }
     }
@@ -202,7 +252,12 @@ impl<'a> Context<'a> {
         if !matches!(input_type, InputType::Select | InputType::Multiselect) {
             return None;
         }
-        let node = self.required(fields, what, "values")?;
+        // `options` is the old name; a list that is computed is not known yet.
+        let node = match fields.get("options").filter(|_| fields.get("values").is_none()) {
+            Some(node) => node,
+            None if fields.get("expression").is_some() => fields.get("values")?,
+            None => self.required(fields, what, "values")?,
+        };
         let items = self.list(node, "values")?;
         if items.is_empty() {
             self.error(codes::BAD_VALUE, &node.at, "`values` lists no choice");
@@ -210,13 +265,13 @@ impl<'a> Context<'a> {
         Some(items.iter().filter_map(|item| self.literal(item, "values")).map(str::to_owned).collect())
     }
 
-    fn check_default(&mut self, node: &'a Node, input: &InputDef) {
+    fn check_default(&mut self, node: &'a Node, input: &InputDef, name: &str) {
         if node.scalar().is_some_and(|scalar| scalar.is_template()) {
             return;
         }
         if let Err(why) = fits(&node.to_json(), input) {
             let message =
-                format!("the default of `{}` does not fit its type {}: {why}", input.id, word(input.input_type));
+                format!("the {name} of `{}` does not fit its type {}: {why}", input.id, word(input.input_type));
             self.error(codes::BAD_DEFAULT, &node.at, message);
         }
     }

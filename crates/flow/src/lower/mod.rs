@@ -7,6 +7,7 @@ mod conditions;
 pub(crate) mod cron;
 mod dag;
 mod defaults;
+mod depends;
 mod effect;
 mod fields;
 pub(crate) mod flow;

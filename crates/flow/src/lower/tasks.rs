@@ -29,6 +29,19 @@ pub(crate) const COMMON: &[&str] = &[
 ];
 /// Properties of every task in Kestra that this build does not have.
 pub(crate) const NOT_BUILT: &[&str] = &["workerGroup", "logToFile", "taskCache", "version", "assets", "conditions"];
+/// As [`NOT_BUILT`], with what only some tasks without tasks of their own have there.
+const LEAF_NOT_BUILT: &[&str] = &[
+    "workerGroup",
+    "logToFile",
+    "taskCache",
+    "version",
+    "assets",
+    "conditions",
+    "namespaceFiles",
+    "dependencies",
+    "outputDirectory",
+    "encryptBody",
+];
 pub(crate) const LOG_LEVELS: &[&str] = &["TRACE", "DEBUG", "INFO", "WARN", "ERROR"];
 
 /// What a task's `type` names.
@@ -126,7 +139,7 @@ impl<'a> Context<'a> {
         let own: Vec<&str> = spec.fields.iter().map(|field| field.name).collect();
         // What is computed on the spot costs nothing to do again.
         let cache: &[&str] = if spec.mode == LeafMode::Effect { &["taskCache"] } else { &[] };
-        let names = Names { what: spec.name, allowed: &[&own, COMMON, cache], not_built: NOT_BUILT };
+        let names = Names { what: spec.name, allowed: &[&own, COMMON, cache], not_built: LEAF_NOT_BUILT };
         let fields = self.fields(node, names)?;
         if spec.mode != LeafMode::Effect && fields.get("timeout").is_some() {
             let message = format!("{} is computed at once, so `timeout` changes nothing here", spec.name);

@@ -342,3 +342,41 @@ fn a_working_directory_is_given_its_files_by_a_task_of_its_own() {
     let ids: Vec<&str> = group.tasks.iter().map(|task| task.id.as_str()).collect();
     assert_eq!((ids, output_files.as_slice()), (vec!["dir_inputs", "say"], &["*.txt".to_owned()][..]));
 }
+
+#[test]
+fn inputs_of_a_form_have_its_id_before_their_own() {
+    let flow = accept(&with(
+        "inputs:\n  - id: cloud\n    type: FORM\n    displayName: Cloud\n    inputs:\n      - {id: provider, type: SELECT, values: [a, b]}\n      \
+         - id: region\n        type: SELECT\n        expression: \"{{ kv(inputs.cloud.provider) }}\"\n        dependsOn: {inputs: [cloud.provider, nobody], condition: \"{{ inputs.cloud.provider == 'a' }}\"}\n",
+    ));
+    let inputs = &flow.flow.inputs;
+    assert_eq!(inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>(), ["cloud.provider", "cloud.region"]);
+    let depends = inputs[1].depends_on.as_ref().expect("it depends on another");
+    assert_eq!(depends.inputs, ["cloud.provider"], "what is not there is left out");
+    assert_eq!(depends.condition.as_deref(), Some("{{ inputs.cloud.provider == 'a' }}"));
+    assert_eq!((inputs[1].expression.as_deref(), &inputs[1].values), (Some("{{ kv(inputs.cloud.provider) }}"), &None));
+    assert_eq!(flow.warnings.iter().map(|found| found.code).collect::<Vec<_>>(), ["unknown_input"]);
+}
+
+#[test]
+fn inputs_of_a_pause_see_each_other() {
+    let pause = "  - id: p\n    type: flow.Pause\n    onResume:\n      - {id: ok, type: BOOL}\n      - {id: why, type: STRING, dependsOn: {inputs: [ok], condition: \"{{ not inputs.ok }}\"}}\n";
+    assert!(accept(&tasks(pause)).warnings.is_empty());
+}
+
+#[test]
+fn a_holiday_is_one_of_a_country() {
+    let flow = accept(&with(
+        "triggers:\n  - id: s\n    type: trigger.Schedule\n    cron: '@daily'\n    conditions:\n      \
+         - {type: io.kestra.core.models.conditions.types.PublicHolidayCondition, country: fr}\n      - {type: condition.PublicHoliday, country: \"{{ vars.country }}\"}\nvariables: {country: DE}\n",
+    ));
+    let countries: Vec<&str> = flow.flow.triggers[0]
+        .conditions
+        .iter()
+        .map(|condition| match condition {
+            Condition::PublicHoliday { country, .. } => country.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(countries, ["FR", "{{ vars.country }}"]);
+}

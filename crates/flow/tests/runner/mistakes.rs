@@ -236,3 +236,30 @@ fn all_mistakes_at_once_in_order() {
         ["bad_id 1:12", "bad_id 2:5", "unknown_type 5:11", "unknown_variable 8:18", "unknown_field 9:5"]
     );
 }
+
+#[test]
+fn inputs_that_cannot_depend_on_each_other() {
+    let inputs = |list: &str| codes(&with(&format!("inputs:\n{list}")));
+    let circle = "  - {id: x, type: STRING, dependsOn: {inputs: [y]}}\n  - {id: y, type: STRING, dependsOn: {inputs: [z]}}\n  - {id: z, type: STRING, dependsOn: {inputs: [x]}}\n";
+    assert_eq!(inputs(circle), ["conflict 8:38"]);
+    assert_eq!(inputs("  - {id: x, type: STRING, dependsOn: {inputs: [x]}}\n"), ["unknown_input 8:38"]);
+    assert_eq!(inputs("  - {id: x, type: STRING, dependsOn: {input: [x]}}\n"), ["unknown_field 8:39"]);
+    let both = "  - {id: x, type: SELECT, values: [a], expression: \"{{ ['a'] }}\"}\n";
+    assert_eq!(inputs(both), ["conflict 8:40"]);
+    assert_eq!(inputs("  - {id: x, type: SELECT}\n"), ["missing_field 8:6"]);
+    assert_eq!(
+        inputs("  - {id: x, type: SELECT, values: [a], autoSelectFirst: true, defaults: a}\n"),
+        ["conflict 8:63"]
+    );
+    assert_eq!(inputs("  - {id: x, type: INT, prefill: many}\n"), ["bad_default 8:33"]);
+}
+
+#[test]
+fn forms_are_one_level_deep() {
+    let inputs = |list: &str| codes(&with(&format!("inputs:\n{list}")));
+    let nested = "  - id: x\n    type: FORM\n    inputs:\n      - {id: y, type: FORM, inputs: []}\n";
+    assert_eq!(inputs(nested), ["bad_value 11:9"]);
+    assert_eq!(inputs("  - {id: x, type: FORM, inputs: [], defaults: 1}\n"), ["unknown_field 8:37"]);
+    let twice = "  - {id: x.y, type: INT}\n  - {id: x, type: FORM, inputs: [{id: y, type: INT}]}\n";
+    assert_eq!(inputs(twice), ["duplicate_id 9:39"]);
+}

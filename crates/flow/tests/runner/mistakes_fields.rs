@@ -513,11 +513,11 @@ fn input_mistakes() {
     17 |     defaults: c
        |               ^
 
-    error[not_built]: inputs of type FORM are known in Kestra, and this build does not have them
-      --> flow.yaml:19:11
+    error[missing_field]: an input of type FORM needs `inputs`
+      --> flow.yaml:18:5
        |
-    19 |     type: FORM
-       |           ^^^^
+    18 |   - id: f
+       |     ^^
 
     error[bad_regex]: this pattern cannot be used: look-around, including look-ahead and look-behind, is not supported
       --> flow.yaml:22:16
@@ -551,7 +551,7 @@ fn a_flow_that_starts_itself() {
 
 #[test]
 fn condition_mistakes() {
-    assert_snapshot!(shown(&with("triggers:\n  - id: s\n    type: trigger.Schedule\n    cron: '@daily'\n    conditions:\n      - type: io.kestra.plugin.core.condition.Weekends\n      - type: condition.DayWeek\n        dayOfWeek: FRYDAY\n      - type: condition.TimeBetween\n        after: noon\n      - type: condition.PublicHoliday\n      - type: condition.ExecutionStatus\n        in: [SUCCESS]\n  - id: w\n    type: trigger.Webhook\n    key: k\n    responseCode: 201\n")), @r#"
+    assert_snapshot!(shown(&with("triggers:\n  - id: s\n    type: trigger.Schedule\n    cron: '@daily'\n    conditions:\n      - type: io.kestra.plugin.core.condition.Weekends\n      - type: condition.DayWeek\n        dayOfWeek: FRYDAY\n      - type: condition.TimeBetween\n        after: noon\n      - type: condition.PublicHoliday\n        country: XX\n      - type: condition.ExecutionStatus\n        in: [SUCCESS]\n  - id: w\n    type: trigger.Webhook\n    key: k\n    responseCode: 201\n")), @r#"
     error[unknown_type]: no condition type `io.kestra.plugin.core.condition.Weekends`
       --> flow.yaml:12:15
        |
@@ -575,22 +575,22 @@ fn condition_mistakes() {
     16 |         after: noon
        |                ^^^^ expected a time such as 08:00:00+02:00
 
-    error[not_built]: the condition PublicHoliday is known in Kestra, and this build does not have it
-      --> flow.yaml:17:15
+    error[bad_value]: there is no calendar of public holidays for `XX`; there are those of AT, AU, BE, CA, CH, DE, DK, ES, FI, FR, GB, IE, IT, JP, NL, NO, PL, PT, SE, US
+      --> flow.yaml:18:18
        |
-    17 |       - type: condition.PublicHoliday
-       |               ^^^^^^^^^^^^^^^^^^^^^^^
+    18 |         country: XX
+       |                  ^^ expected a country by its ISO 3166-1 code
 
     warning[no_effect]: this looks at an upstream run, and here is none; it is left out
-      --> flow.yaml:18:9
+      --> flow.yaml:19:9
        |
-    18 |       - type: condition.ExecutionStatus
+    19 |       - type: condition.ExecutionStatus
        |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
     error[conflict]: `responseCode` shapes the answer with the outputs: it needs `returnOutputs: true`
-      --> flow.yaml:23:5
+      --> flow.yaml:24:5
        |
-    23 |     responseCode: 201
+    24 |     responseCode: 201
        |     ^^^^^^^^^^^^
     "#);
 }

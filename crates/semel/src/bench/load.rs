@@ -3,19 +3,16 @@
 //! The requests are written by hand, so that the generator takes as little as it can of the processors
 //! it shares with the server.
 
+use super::broken;
 use super::figure::Figure;
+use super::wire::{Wire, contains};
 use crate::failure::Failure;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
-
-/// An answer larger than this is none of ours.
-const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// What all clients send.
 #[derive(Clone)]
@@ -38,6 +35,8 @@ pub enum To {
     Trigger(&'static str),
     /// The webhook of this flow of the namespace `bench`, at Kestra's own address; answered when its run has ended.
     KestraWebhook(&'static str),
+    /// This workflow, at Conductor's own address; answered when it has ended.
+    Conductor(&'static str),
 }
 
 #[derive(Clone)]
@@ -53,7 +52,7 @@ pub enum Keys {
 /// Runs the load for `time` and measures it.
 pub fn run(shape: &Shape, clients: usize, time: Duration) -> Result<Figure, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| broken(error.to_string()))?;
+    let runtime = runtime.map_err(broken)?;
     runtime.block_on(async {
         let gate = Arc::new(Gate { all: Barrier::new(clients), last: AtomicU64::new(u64::MAX) });
         let mut connected = Vec::with_capacity(clients);
@@ -68,7 +67,7 @@ pub fn run(shape: &Shape, clients: usize, time: Duration) -> Result<Figure, Fail
         let mut took = Vec::new();
         let mut firsts = 0;
         while let Some(ended) = running.join_next().await {
-            let done = ended.map_err(|error| broken(error.to_string()))??;
+            let done = ended.map_err(broken)??;
             took.extend(done.took);
             firsts += done.firsts;
         }
@@ -87,10 +86,6 @@ fn check_hot(figure: &Figure, firsts: usize, clients: usize) -> Result<(), Failu
         return Ok(());
     }
     Err(broken(format!("{keys} hot keys were sent and {firsts} runs were started: this must never happen")))
-}
-
-fn broken(why: String) -> Failure {
-    Failure::refused("bench_failed", why)
 }
 
 /// Where clients gather before each round of a hot key.
@@ -115,10 +110,9 @@ impl Gate {
 struct Client {
     shape: Shape,
     number: usize,
-    stream: TcpStream,
+    wire: Wire,
     sent: u64,
     request: Vec<u8>,
-    answer: Vec<u8>,
 }
 
 struct Took {
@@ -129,17 +123,9 @@ struct Took {
 impl Client {
     async fn connect(shape: Shape, number: usize) -> Result<Client, Failure> {
         let address = shape.addresses.get(number % shape.addresses.len().max(1));
-        let address = address.ok_or_else(|| broken("there is no server to send to".to_owned()))?;
-        let stream = TcpStream::connect(address).await.map_err(|error| broken(error.to_string()))?;
-        stream.set_nodelay(true).map_err(|error| broken(error.to_string()))?;
-        Ok(Client {
-            shape,
-            number,
-            stream,
-            sent: 0,
-            request: Vec::with_capacity(512),
-            answer: Vec::with_capacity(4096),
-        })
+        let address = address.ok_or_else(|| broken("there is no server to send to"))?;
+        let wire = Wire::connect(*address).await?;
+        Ok(Client { shape, number, wire, sent: 0, request: Vec::with_capacity(512) })
     }
 
     async fn run(mut self, until: Instant, gate: Arc<Gate>) -> Result<Took, Failure> {
@@ -153,18 +139,17 @@ impl Client {
             }
             self.write_request();
             let began = Instant::now();
-            self.stream.write_all(&self.request).await.map_err(|error| broken(error.to_string()))?;
-            let body = self.read_answer().await?;
+            let body = self.wire.exchange(&self.request).await?;
             done.took.push(u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX));
-            let replayed = contains(&self.answer[body..], b"\"idempotent_replayed\":true");
-            done.firsts += usize::from(!replayed);
+            let replayed = contains(body, b"\"idempotent_replayed\":true");
             let good = match self.shape.to {
                 To::Trigger(_) => self.shape.replayed.is_none_or(|expected| expected == replayed),
-                To::KestraWebhook(_) => contains(&self.answer[body..], b"\"current\":\"SUCCESS\""),
+                To::KestraWebhook(_) => contains(body, b"\"current\":\"SUCCESS\""),
+                To::Conductor(_) => contains(body, b"\"targetWorkflowStatus\":\"COMPLETED\""),
             };
+            done.firsts += usize::from(!replayed);
             if !good {
-                let answer = String::from_utf8_lossy(&self.answer).into_owned();
-                return Err(broken(format!("an unexpected answer: {answer}")));
+                return Err(broken(format!("an unexpected answer: {}", self.wire.text())));
             }
             self.sent += 1;
         }
@@ -182,6 +167,10 @@ impl Client {
         let (path, body) = match self.shape.to {
             To::Trigger(flow) => (format!("/v1/workflows/{flow}/trigger"), format!(r#"{{"data":{order}}}"#)),
             To::KestraWebhook(flow) => (format!("/api/v1/main/executions/webhook/bench/{flow}/bench"), order),
+            To::Conductor(name) => {
+                let path = format!("/api/workflow/execute/{name}/1?waitForSeconds=60&returnStrategy=TARGET_WORKFLOW");
+                (path, format!(r#"{{"name":"{name}","idempotencyKey":"{key}","input":{order}}}"#))
+            }
         };
         self.request.clear();
         let head = format!(
@@ -190,59 +179,5 @@ impl Client {
             body.len()
         );
         self.request.extend_from_slice(head.as_bytes());
-    }
-
-    /// Reads one whole answer; returns where its body begins.
-    async fn read_answer(&mut self) -> Result<usize, Failure> {
-        self.answer.clear();
-        let mut whole = None;
-        loop {
-            if let Some((body, length)) = whole.or_else(|| head(&self.answer)) {
-                if self.answer.len() >= body + length {
-                    return self.check(body);
-                }
-                whole = Some((body, length));
-            }
-            let read = self.stream.read_buf(&mut self.answer).await.map_err(|error| broken(error.to_string()))?;
-            if read == 0 || self.answer.len() > ANSWER_BYTES_MAX {
-                return Err(broken("the server closed the connection or answered at length".to_owned()));
-            }
-        }
-    }
-
-    fn check(&self, body: usize) -> Result<usize, Failure> {
-        // "HTTP/1.1 2xx"
-        if self.answer.get(9) == Some(&b'2') {
-            return Ok(body);
-        }
-        Err(broken(format!("the server refused: {}", String::from_utf8_lossy(&self.answer))))
-    }
-}
-
-/// Where the body begins and how long it is, once the head is there.
-fn head(answer: &[u8]) -> Option<(usize, usize)> {
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
-    let text = std::str::from_utf8(&answer[..end]).ok()?;
-    let length = text.split("\r\n").find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        if name.eq_ignore_ascii_case("content-length") { value.trim().parse().ok() } else { None }
-    })?;
-    Some((end + 4, length))
-}
-
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_is_read_by_its_length() {
-        let answer = b"HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\nx: y\r\n\r\nhello";
-        assert_eq!(head(answer), Some((50, 5)));
-        assert_eq!(head(&answer[..30]), None);
-        assert!(contains(b"abc", b"bc") && !contains(b"abc", b"cb"));
     }
 }

@@ -250,6 +250,8 @@ impl Model {
             settle: Settle::Ended { status: EndStatus::Completed },
             cancels: vec![],
             announce: None,
+            amend: None,
+            reopen: None,
         }
     }
 }

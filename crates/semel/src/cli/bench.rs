@@ -14,12 +14,13 @@ Examples:
   semel bench --store sqlite:/var/tmp/bench/semel.db --runs 5000000    fill a store first, then measure on it
   semel bench --store postgres://semel@localhost/semel --nodes 3       one server and three on one database
   semel bench kestra                                                   the flows of Kestra's published benchmark
+  semel bench conductor                                                workflows of one and of twenty tasks, with workers
 
 A real server process on a port of its own, driven over loopback from this machine. Without --store everything happens
 in a temporary directory that is removed. With --store the file is written to: never name one you need. In a database
 everything happens in a schema of its own, semel_bench_…, which is dropped at the end.")]
 pub struct Bench {
-    /// Measure a foreign door instead: the flows of its vendor's own benchmark, at its own addresses
+    /// Measure a foreign door instead, at its own addresses
     #[arg(value_enum, value_name = "DOOR")]
     door: Option<MeasuredDoor>,
     /// Measure on this store instead of a new one
@@ -52,6 +53,7 @@ pub struct Bench {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum MeasuredDoor {
     Kestra,
+    Conductor,
 }
 
 impl Bench {
@@ -70,6 +72,7 @@ impl Bench {
         match self.door {
             None => crate::bench::run(options, shell),
             Some(MeasuredDoor::Kestra) => crate::bench::kestra::run(options, shell),
+            Some(MeasuredDoor::Conductor) => crate::bench::conductor::run(options, shell),
         }
     }
 }

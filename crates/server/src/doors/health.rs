@@ -30,7 +30,7 @@ pub async fn ready(call: Call) -> Answer {
 }
 
 pub async fn metrics(call: Call) -> Answer {
-    let mut response = Response::new(Body::from(call.app.metrics().text()));
+    let mut response = Response::new(Body::from(call.app.metrics().text(call.app.store().tally())));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
     Ok(response)
 }

@@ -1,7 +1,7 @@
 //! What the routes of the Conductor door take and answer.
 
 use super::schema::*;
-use super::shapes::{Shape, says, shows, stays_silent};
+use super::shapes::{Shape, removes, says, shows, stays_silent};
 use crate::codes::Code;
 use crate::routes::{Route, Verb};
 use serde_json::{Value as Json, json};
@@ -32,6 +32,33 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Post, "/api/workflow/execute/{name}/{version}") => shows(any()),
         (_, "/api/workflow/execute/{name}") => shows(map()),
         (Verb::Get, "/api/workflow/{id}") => shows(workflow()),
+        (Verb::Post, "/api/workflow/test") => shows(workflow()),
+        (Verb::Get, "/api/workflow/{id}/status") => shows(object([
+            has("workflowId", id()),
+            has("correlationId", nothing_or(text())),
+            has("status", text()),
+            has("output", map()),
+            has("variables", map()),
+        ])),
+        (Verb::Get, "/api/workflow/{id}/tasks") => shows(hits(task())),
+        (Verb::Get, "/api/workflow/running/{name}") => shows(list(id())),
+        (Verb::Get, "/api/workflow/{id}/correlated/{correlation}") => shows(list(workflow())),
+        (Verb::Post, "/api/workflow/{id}/correlated" | "/api/workflow/correlated/batch") => shows(map()),
+        (Verb::Get, "/api/workflow/search" | "/api/workflow/search-by-tasks") => shows(hits(map())),
+        (Verb::Get, "/api/workflow/search-v2" | "/api/workflow/search-by-tasks-v2") => shows(hits(workflow())),
+        (Verb::Get, "/api/tasks/search") => shows(hits(map())),
+        (Verb::Get, "/api/tasks/search-v2") => shows(hits(task())),
+        (Verb::Post, "/api/workflow/bulk/search") => {
+            shows(object([has("bulkErrorResults", map()), has("bulkSuccessfulResults", list(workflow()))]))
+        }
+        (_, path) if path.starts_with("/api/workflow/bulk/") => shows(bulk()),
+        (Verb::Post, "/api/workflow/{id}/rerun") => says(TEXT),
+        (Verb::Post, "/api/workflow/{id}/variables" | "/api/workflow/{id}/state") => shows(workflow()),
+        (
+            Verb::Post,
+            "/api/workflow/{id}/restart" | "/api/workflow/{id}/retry" | "/api/workflow/{id}/resetcallbacks",
+        ) => removes(),
+        (_, path) if path.starts_with("/api/workflow/{id}") || path == "/api/workflow/decide/{id}" => stays_silent(),
         (Verb::Get, "/api/tasks/poll/{type}" | "/api/tasks/{id}") => shows(task()),
         (Verb::Get, "/api/tasks/poll/batch/{type}") => shows(list(task())),
         (Verb::Post, "/api/tasks" | "/api/tasks/{id}/{ref}/{status}" | "/api/tasks/queue/requeue/{type}") => says(TEXT),
@@ -47,6 +74,11 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Get, path) if path.starts_with("/api/tasks/queue/") => shows(map()),
         _ => return None,
     })
+}
+
+/// One page, and how many there are on all of them.
+fn hits(of: Json) -> Json {
+    object([has("totalHits", number()), has("results", list(of))])
 }
 
 /// What became of each of several.

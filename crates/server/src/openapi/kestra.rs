@@ -135,7 +135,7 @@ fn preview() -> Json {
 }
 
 fn validated() -> Json {
-    let input = object([has("id", text()), has("type", text()), has("required", flag())]);
+    let input = object([has("id", text()), has("type", text()), has("required", flag()), may("values", list(text()))]);
     let errors = list(object([has("message", text())]));
     let inputs = list(object([
         has("input", input),

@@ -111,6 +111,6 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Post, "/api/tasks/queue/requeue/{type}") => {
             (format!("/api/tasks/queue/requeue/{TASK}"), String::new(), 200, false, Own)
         }
-        _ => return None,
+        _ => return crate::matrix_conductor_control::sample(route, world),
     })
 }

@@ -128,6 +128,8 @@ pub fn commit_of(loaded: &LoadedRun, mut state: RunState, events: &[Event]) -> R
         settle: ended.map_or(Settle::Unchanged, |status| Settle::Ended { status }),
         cancels: vec![],
         announce: None,
+        amend: None,
+        reopen: None,
     }
 }
 

@@ -7,7 +7,12 @@ use rusqlite::{Result, params_from_iter};
 use semel_core::FlowRef;
 use semel_store::search::{Bind, Dialect, RunSearch};
 
-const DIALECT: Dialect = Dialect { place: "instr", id_text };
+const DIALECT: Dialect = Dialect { place: "instr", id_text, glob: ("GLOB ?", pattern) };
+
+/// What means something to GLOB besides the `*` stands for itself.
+fn pattern(text: &str) -> String {
+    text.replace('[', "[[]").replace('?', "[?]")
+}
 
 /// The text form of an id that is stored as 16 bytes.
 fn id_text(column: &str) -> String {

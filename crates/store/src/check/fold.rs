@@ -106,6 +106,7 @@ impl Fold {
             Event::InputsReplaced { inputs, trigger } => {
                 (self.inputs, self.trigger) = (Some(inputs.digest), Some(trigger.digest));
             }
+            Event::InputsGiven { inputs: Some(inputs), .. } => self.inputs = Some(inputs.digest),
             Event::LabelsSet { labels } => self.set_labels(labels.json()),
             Event::LabelsReplaced { labels, .. } => {
                 self.labels.clear();
@@ -125,6 +126,7 @@ impl Fold {
                 ));
             }
             Event::Restarted { .. } | Event::Replayed { .. } => self.reopened = true,
+            Event::StatusChanged { failure: Some(failure), .. } => self.ended = Some(Some(failure.code.clone())),
             Event::Ended { failure, .. } => self.ended = Some(failure.as_ref().map(|f| f.code.clone())),
             _ => {}
         }

@@ -44,7 +44,11 @@ impl Ledger {
             Event::StepStarted { step, .. } => {
                 self.open.remove(step);
             }
-            Event::Replayed { .. } => self.open.clear(),
+            Event::Replayed { back: None, .. } => self.open.clear(),
+            Event::Replayed { back: Some(_), .. } => {
+                self.open.retain(|step, _| state.steps.contains_key(step));
+                self.effects.values_mut().filter(|e| e.called_failed).for_each(|effect| effect.allowed = true);
+            }
             Event::Restarted { .. } => {
                 self.effects.values_mut().filter(|e| e.called_failed).for_each(|effect| effect.allowed = true);
             }

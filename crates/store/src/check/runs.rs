@@ -282,6 +282,7 @@ impl Check<'_> {
                 | Inbox::ErrandLate { .. }
                 | Inbox::Stop { .. }
                 | Inbox::Restart { .. }
+                | Inbox::ChildReopened { .. }
                 | Inbox::Asked { .. } => false,
             });
         if row.open_doubts > 0 && !heard {

@@ -166,6 +166,8 @@ impl Bench {
             settle: Settle::Unchanged,
             cancels: vec![],
             announce: None,
+            amend: None,
+            reopen: None,
         }
     }
 

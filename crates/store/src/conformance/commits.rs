@@ -5,8 +5,8 @@ use crate::*;
 use semel_core::admission::*;
 use semel_core::ir::EffectClass;
 use semel_core::run::{EndStatus, Event, SNAPSHOT_VERSION, Status, StepKey};
-use semel_core::{Hash16, RunId};
-use serde_json::json;
+use semel_core::{FlowRef, Hash16, RunId};
+use serde_json::{Value as Json, json};
 
 fn refused(b: &Bench, commit: RunCommit) {
     let before = b.dump();
@@ -264,6 +264,58 @@ pub fn a_twin_and_a_person_reopen_a_run_once(b: &Bench) {
     assert_eq!((b.head(run).generation, b.claim("a").unwrap().generation), (2, 2));
 }
 
+/// The key went to another event since: two runs of it must not go on at once.
+pub fn a_key_that_another_has_keeps_a_run_closed(b: &Bench) {
+    let policy = PresetName::ConductorFailOnRunning.preset().policy;
+    let first = b.start(AdmitRequest { policy, ..b.keyed("a") });
+    b.end(first, EndStatus::Failed);
+    let second = b.start(AdmitRequest { policy, ..b.keyed("a") });
+    assert_ne!(first, second, "a new event under the old key");
+    let claim = b.head(first).claim;
+    assert!(claim.is_some());
+    let reopen = || Some(Reopen { claim, lifts: None, forced: false });
+    let before = b.dump();
+    let answer =
+        b.call(Work::Commit(Box::new(RunCommit { settle: Settle::Reopened, reopen: reopen(), ..loud(b, first) })));
+    assert!(matches!(answer, Done::Refused(Refusal::KeyLive)));
+    same_dump(&before, &b.dump());
+    b.end(second, EndStatus::Completed);
+    let mut commit = b.step(first);
+    commit.head.status = Status::Running;
+    b.commit(RunCommit { settle: Settle::Reopened, reopen: reopen(), ..commit });
+    assert_eq!(b.head(first).status, Status::Running);
+    assert_eq!((b.claim("a").unwrap().run, b.claim_state("a")), (second, ClaimState::Done));
+}
+
+pub fn a_run_that_goes_on_takes_its_parent_with_it(b: &Bench) {
+    for (waits, lifts) in [(true, true), (true, false), (false, true)] {
+        let parent = b.start(b.event());
+        let child = b.start(child_of(b, parent, waits));
+        b.end(child, EndStatus::Failed);
+        let heard = b.inbox(parent).len();
+        b.end(parent, EndStatus::Failed);
+        let reopen = Some(Reopen { claim: None, lifts: lifts.then(by), forced: false });
+        let result = b.commit(RunCommit { settle: Settle::Reopened, reopen, ..b.step(child) });
+        let told = waits && lifts;
+        assert_eq!(result.wake.contains(&parent), told);
+        assert_eq!(b.inbox(parent).len(), heard + usize::from(told));
+        if told {
+            assert_eq!(b.inbox(parent).last(), Some(&Inbox::ChildReopened { run: child, by: by() }));
+        }
+    }
+}
+
+pub fn a_run_can_be_amended(b: &Bench) {
+    let run = b.start(b.keyed("a"));
+    let other = FlowRef::new("shop", "order-2");
+    let amend =
+        Amend { flow: Some((other.clone(), 7)), inputs: Some(json!({"n": 2})), correlation_id: Some("c-1".into()) };
+    b.commit(RunCommit { amend: Some(Box::new(amend)), ..b.step(run) });
+    let head = b.head(run);
+    assert_eq!((head.flow, head.revision, head.correlation_id.as_str()), (other, 7, "c-1"));
+    assert_eq!((b.values(run).inputs, b.values(run).trigger), (Some(json!({"n": 2})), Some(json!({}))));
+}
+
 pub fn a_full_lane_keeps_a_run_closed(b: &Bench) {
     let run = b.start(b.in_lane("1", Busy::Reject));
     b.end(run, EndStatus::Failed);
@@ -355,6 +407,26 @@ pub fn kv_ops_are_journaled(b: &Bench) {
     assert_eq!(ok(b.op(run, delete(false))), (true, Some(json!({"deleted": false}))));
     assert_eq!(ok(b.op(run, delete(true))), (false, None));
     assert_eq!(b.head(run).version, 9);
+}
+
+pub fn a_state_is_merged_where_it_is_kept(b: &Bench) {
+    let run = b.start(b.event());
+    let ok = |done: CommitResult| match &done.appended[..] {
+        [Event::OpDone { ok, output, .. }] => (*ok, output.as_ref().map(|o| o.json().clone())),
+        other => panic!("one result expected: {other:?}"),
+    };
+    let get = |error_on_missing| OpKind::StateGet { namespace: "shop".into(), key: "s".into(), error_on_missing };
+    let set = |data: Json| OpKind::StateSet {
+        namespace: "shop".into(),
+        key: "s".into(),
+        data: data.as_object().cloned().unwrap_or_default(),
+    };
+    assert_eq!(ok(b.op(run, get(false))), (true, Some(json!({"count": 0, "data": {}}))));
+    assert_eq!(ok(b.op(run, get(true))), (false, None));
+    assert_eq!(ok(b.op(run, set(json!({"a": {"x": 1}, "b": 1})))), (true, Some(json!({"count": 2, "key": "s"}))));
+    assert_eq!(ok(b.op(run, set(json!({"a": {"y": 2}, "b": [2]})))), (true, Some(json!({"count": 2, "key": "s"}))));
+    let data = json!({"a": {"x": 1, "y": 2}, "b": [2]});
+    assert_eq!(ok(b.op(run, get(true))), (true, Some(json!({"count": 2, "data": data}))));
 }
 
 pub fn a_failing_op_rolls_the_whole_commit_back(b: &Bench) {

@@ -97,7 +97,11 @@ pub fn errands_are_handed_out_by_queue_domain_priority_and_age(b: &Bench) {
     let other = ErrandRow { queue: "refund".into(), ..row(b, run, 7) };
     let person = ErrandRow { kind: ErrandKind::Human, ..row(b, run, 8) };
     set(b, run, [row(b, run, 2), urgent, older, later, elsewhere, other, person]);
+    let charge = ErrandQueue { queue: "charge".into(), domain: String::new() };
+    let has_free = || b.store.has_free_errand(&b.ws(), &charge).unwrap();
+    assert!(has_free());
     assert_eq!(take(b, asking(b, 9)), [1, 3, 2]);
+    assert!(!has_free(), "one comes later, one is for a person, the others are taken or elsewhere");
     let domain = ErrandQueue { queue: "charge".into(), domain: "eu".into() };
     assert_eq!(take(b, TakeErrands { from: domain, ..asking(b, 9) }), [6]);
     let counts: Vec<(String, String, u64, u64)> = (b.store.errand_counts(&b.ws()).unwrap().into_iter())
@@ -106,6 +110,7 @@ pub fn errands_are_handed_out_by_queue_domain_priority_and_age(b: &Bench) {
     let named = |queue: &str, domain: &str, waiting, taken| (queue.to_owned(), domain.to_owned(), waiting, taken);
     assert_eq!(counts, [named("charge", "", 2, 3), named("charge", "eu", 0, 1), named("refund", "", 1, 0)]);
     b.pass(60_000);
+    assert!(has_free());
     assert_eq!(take(b, asking(b, 9)), [5]);
     let people = b.store.errands(&b.ws(), ErrandKind::Human, None, 9).unwrap();
     assert_eq!(people.iter().map(|row| row.id.0[0]).collect::<Vec<_>>(), [8]);

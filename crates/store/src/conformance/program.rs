@@ -290,9 +290,24 @@ impl<'a> Program<'a> {
             settle,
             cancels: if self.dice.chance(5) { vec![(self.run().1, by())] } else { vec![] },
             announce: self.dice.chance(20).then(|| self.dice.pick(&["SUCCESS", "FAILED"]).into()),
+            amend: self.dice.chance(5).then(|| self.amend()),
+            reopen: (settle == Settle::Reopened).then(|| self.reopen(&workspace)),
             workspace,
             run,
         }
+    }
+
+    fn amend(&mut self) -> Box<Amend> {
+        Box::new(Amend {
+            flow: self.dice.chance(50).then(|| (FlowRef::new("shop", "order"), 2)),
+            inputs: self.dice.chance(50).then(|| self.json()),
+            correlation_id: self.dice.chance(50).then(|| "amended".to_owned()),
+        })
+    }
+
+    fn reopen(&mut self, workspace: &WorkspaceId) -> Reopen {
+        let claim = self.dice.chance(50).then(|| self.claim(workspace).hash);
+        Reopen { claim, lifts: self.dice.chance(50).then(by), forced: self.dice.chance(20) }
     }
 
     fn settle(&mut self, status: Status) -> Settle {
@@ -363,7 +378,7 @@ impl<'a> Program<'a> {
     fn op(&mut self) -> CommitOp {
         let (namespace, key) = ("shop".to_owned(), format!("v{}", self.dice.below(3)));
         let error_on_missing = self.dice.chance(50);
-        let kind = match self.dice.below(11) {
+        let kind = match self.dice.below(13) {
             0 => OpKind::KvSet {
                 namespace,
                 key,
@@ -382,6 +397,11 @@ impl<'a> Program<'a> {
             8 => {
                 let (ticket, control) = (Hash16::of(&[b"ticket"]), serde_json::json!("Resume"));
                 OpKind::Ask { run: self.run().1, ticket, control, by: by() }
+            }
+            10 => OpKind::StateGet { namespace, key, error_on_missing },
+            11 => {
+                let data = [("a".to_owned(), self.json()), (key.clone(), self.json())].into_iter().collect();
+                OpKind::StateSet { namespace, key, data }
             }
             9 => OpKind::RunAgain { request: Box::new(self.admit()), by: by(), round: 2, announced: true },
             _ => OpKind::EnterLane,

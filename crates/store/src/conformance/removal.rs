@@ -76,6 +76,24 @@ pub fn a_log_is_removed_and_the_run_stays(b: &Bench) {
     assert_eq!(b.store.logs(&b.ws(), other, 0, 10).unwrap().len(), 1);
 }
 
+pub fn lines_from_outside_stand_past_those_of_the_run_and_go_with_it(b: &Bench) {
+    let run = b.start(b.keyed("a"));
+    let add = |workspace, run, texts: &[&str], nonce| {
+        let lines = texts.iter().map(|text| LogLine { at: b.now(), message: (*text).into() }).collect();
+        b.call(Work::AddLogs { workspace, run, step: StepKey("s".into()), level: "INFO".into(), lines, nonce })
+    };
+    assert!(matches!(add(b.ws(), run, &["one", "two"], 7), Done::Unit));
+    assert!(matches!(add(b.ws(), run, &["three"], 9), Done::Unit), "in the same millisecond");
+    assert!(matches!(add(other_ws(), run, &["no"], 1), Done::Missing));
+    let lines = b.store.logs(&b.ws(), run, crate::OUTSIDE_FROM - 1, 10).unwrap();
+    assert_eq!(lines.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["one", "two", "three"]);
+    assert!(lines.iter().all(|line| line.seq < crate::RELEASED_FROM));
+    b.end(run, EndStatus::Completed);
+    assert!(matches!(b.call(Work::EraseRun { workspace: b.ws(), run }), Done::Unit));
+    assert!(matches!(add(b.ws(), run, &["late"], 20), Done::Missing), "nothing is added to what was erased");
+    assert_eq!(b.store.logs(&b.ws(), run, 0, 10).unwrap(), []);
+}
+
 pub fn a_release_says_who_and_why(b: &Bench) {
     let run = b.ended("a", EndStatus::Completed);
     release(b, "a");

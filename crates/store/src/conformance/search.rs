@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use crate::search::*;
 use crate::*;
-use semel_core::run::{EndStatus, KestraState, StepKey};
+use semel_core::run::{EndStatus, KestraState, StateOf, StepKey};
 use semel_core::{FlowRef, RunId};
 
 fn find(b: &Bench, search: RunSearch) -> Vec<RunId> {
@@ -35,6 +35,7 @@ pub fn runs_are_searched_by_every_field(b: &Bench) {
     let two = b.start(AdmitRequest {
         labels: vec![pair("team", "blue")],
         correlation_id: Some("order-7".into()),
+        key: b.keyed("k,1 (x)").key,
         ..of("a", "refund")
     });
     let link = ParentRef { run: one, step: StepKey("s".into()), waits: false };
@@ -56,6 +57,28 @@ pub fn runs_are_searched_by_every_field(b: &Bench) {
         (field(Field::Parent, list(&[&one.to_string()])), vec![three]),
         (field(Field::Parent, TextTest::EndsWith(one.to_string()[20..].to_owned())), vec![three]),
         (not(field(Field::Parent, list(&[&one.to_string()]))), vec![]),
+        (field(Field::FlowId, TextTest::Glob("p*y".into())), vec![three, one]),
+        (field(Field::FlowId, TextTest::Glob("*f*n*".into())), vec![two]),
+        (field(Field::FlowId, TextTest::Glob("pay".into())), vec![three, one]),
+        (field(Field::FlowId, TextTest::Glob("p*".into())), vec![three, one]),
+        (field(Field::FlowId, TextTest::Glob("pa?".into())), vec![]),
+        (field(Field::FlowId, TextTest::Glob("P*".into())), vec![]),
+        (field(Field::FlowId, TextTest::Glob("%".into())), vec![]),
+        (field(Field::FlowId, TextTest::Glob("_ay".into())), vec![]),
+        (field(Field::FlowId, TextTest::Glob("[p]ay".into())), vec![]),
+        (field(Field::FlowId, TextTest::Glob("paypay*".into())), vec![]),
+        (not(field(Field::FlowId, TextTest::Glob("p*".into()))), vec![two]),
+        (field(Field::Correlation, list(&["order-7"])), vec![two]),
+        (field(Field::Correlation, TextTest::Glob("order-*".into())), vec![two]),
+        (not(field(Field::Correlation, list(&["other"]))), vec![two]),
+        (field(Field::Correlation, list(&[&one.to_string()])), vec![]),
+        (field(Field::Key, list(&["k,1 (x)"])), vec![two]),
+        (field(Field::Key, TextTest::Glob("k*".into())), vec![two]),
+        (not(field(Field::Key, list(&["other"]))), vec![two]),
+        (RunSearch { words: Some("K,1".into()), ..RunSearch::default() }, vec![two]),
+        (RunSearch { words: Some("ORDER".into()), ..RunSearch::default() }, vec![two]),
+        (RunSearch { words: Some("pay".into()), ..RunSearch::default() }, vec![three, one]),
+        (RunSearch { words: Some(one.to_string()), ..RunSearch::default() }, vec![one]),
         (RunSearch { is_child: Some(true), ..RunSearch::default() }, vec![three]),
         (RunSearch { is_child: Some(false), ..RunSearch::default() }, vec![two, one]),
         (RunSearch { text: Some("REF".into()), ..RunSearch::default() }, vec![two]),
@@ -102,6 +125,8 @@ pub fn a_search_has_pages_an_order_and_an_exact_total(b: &Bench) {
     assert_eq!(sorted(&[(SortBy::End, true)]), at([1, 0, 3, 2]));
     assert_eq!(sorted(&[(SortBy::Duration, false)]), at([2, 3, 1, 0]));
     assert_eq!(sorted(&[(SortBy::State, false)]), at([3, 1, 0, 2]));
+    assert_eq!(sorted(&[(SortBy::Update, true)]), at([3, 2, 1, 0]));
+    assert_eq!(sorted(&[(SortBy::Correlation, false), (SortBy::Id, false)]), at([0, 1, 2, 3]));
     let page = |offset, limit| {
         let search = RunSearch { offset, limit, ..RunSearch::default() };
         let (page, total) = b.store.search_runs(&b.ws(), &search).unwrap();
@@ -145,4 +170,11 @@ pub fn states_and_instants_are_searched_for(b: &Bench) {
     assert_eq!(when(&[When::End], &[(Cmp::Gt, 0)]), [doubtful, killed, failed, done]);
     assert_eq!(when(&[When::Start, When::End], &[(Cmp::Gt, 45)]), [open, doubtful, killed, failed, done]);
     assert_eq!(when(&[], &[]), []);
+    assert_eq!(when(&[When::Update], &[(Cmp::Ge, 150)]), [doubtful, killed, failed, done]);
+    let stands = |heads: Vec<StateOf>| find(b, RunSearch { heads: Some(heads), ..RunSearch::default() });
+    let head = |run: RunId| b.head(run).state_of();
+    assert_eq!(stands(vec![head(done), head(killed)]), [killed, done]);
+    assert_eq!(stands(vec![]), []);
+    let timed_out = StateOf { conclusion: Some(semel_core::run::Conclusion::TimedOut), ..head(failed) };
+    assert_eq!(stands(vec![timed_out]), []);
 }

@@ -3,6 +3,7 @@
 use super::MemoryStore;
 use super::audit::View;
 use super::tables::{Labels, Tables};
+use crate::Store;
 use crate::check::Audit;
 use crate::reads::*;
 use crate::rows::*;
@@ -154,6 +155,14 @@ impl Reads for MemoryStore {
         let tables = self.tables.lock();
         let wanted = |row: &&ErrandRow| row.open && row.kind == kind && after.is_none_or(|after| row.id > after);
         Ok(tables.errands_in(workspace).filter(wanted).take(limit as usize).cloned().collect())
+    }
+
+    fn has_free_errand(&self, workspace: &WorkspaceId, from: &ErrandQueue) -> Result<bool> {
+        let now = self.now();
+        let tables = self.tables.lock();
+        let free = |row: &ErrandRow| row.open && !row.taken && row.kind == ErrandKind::Simple && row.free_at <= now;
+        let mut rows = tables.errands_in(workspace);
+        Ok(rows.any(|row| row.queue == from.queue && row.domain == from.domain && free(row)))
     }
 
     fn errand_counts(&self, workspace: &WorkspaceId) -> Result<Vec<(ErrandQueue, u64, u64)>> {

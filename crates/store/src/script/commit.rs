@@ -33,13 +33,24 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     if tx.is_elsewhere(workspace, commit.run) {
         return Err(StoreError::Conflict(format!("run {} is driven by another node", commit.run)));
     }
+    let forced = commit.reopen.as_ref().is_some_and(|reopen| reopen.forced);
+    if !forced && key_is_live(tx, commit)? {
+        return Ok(Done::Refused(Refusal::KeyLive));
+    }
     if commit.settle == Settle::Reopened && !take_slot_again(tx, &run)? {
-        return Ok(Done::Refused(Refusal::LaneBusy));
+        match run.lane.filter(|_| forced) {
+            None => return Ok(Done::Refused(Refusal::LaneBusy)),
+            Some(lane) => {
+                lanes::hold(tx, &run.workspace, lane.hash, run.id)?;
+                run.more.forced = true;
+            }
+        }
     }
     let mut out = CommitResult::default();
     let before = Before { held: run.status == Status::Held, ended: run.ended_at.is_some() };
     let doubts_before = run.open_doubts;
     write_events(tx, &mut run, commit)?;
+    amend(tx, &mut run, commit)?;
     write_rows(tx, commit, before, &mut out)?;
     run_ops(tx, &mut run, commit, &mut out)?;
     settle(tx, &mut run, commit, before, &mut out)?;
@@ -70,6 +81,32 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     }
     out.version = run.version;
     Ok(Done::Committed(Box::new(out)))
+}
+
+/// Another run has taken the key since, and goes on: two of one event must not.
+fn key_is_live(tx: &mut dyn Tx, commit: &RunCommit) -> Result<bool> {
+    let claim = commit.reopen.as_ref().and_then(|reopen| reopen.claim).filter(|_| commit.settle == Settle::Reopened);
+    let Some(hash) = claim else { return Ok(false) };
+    let Some(claim) = tx.claim(&commit.workspace, hash)?.filter(|claim| claim.run != commit.run) else {
+        return Ok(false);
+    };
+    Ok(tx.run(&commit.workspace, claim.run)?.is_some_and(|run| !run.status.is_ended()))
+}
+
+/// What a person changed about the run itself.
+fn amend(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit) -> Result<()> {
+    let Some(amend) = &commit.amend else { return Ok(()) };
+    if let Some((flow, revision)) = &amend.flow {
+        (run.flow, run.revision) = (flow.clone(), *revision);
+    }
+    if let Some(correlation_id) = &amend.correlation_id {
+        run.correlation_id = correlation_id.clone();
+    }
+    if let Some(inputs) = &amend.inputs {
+        let values = RunValues { inputs: Some(inputs.clone()), ..tx.run_values(&run.workspace, run.id)? };
+        tx.put_run_values(&run.workspace, run.id, &values)?;
+    }
+    Ok(())
 }
 
 /// The first commit of a run that this very transaction has made.
@@ -195,6 +232,24 @@ fn run_ops(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, out: &mut Comm
     Ok(())
 }
 
+fn count_of(data: &Json) -> usize {
+    data.as_object().map_or(0, serde_json::Map::len)
+}
+
+/// Maps are merged; all else is replaced. What is there and no map was written by another hand, and makes way.
+fn merge(into: &mut Json, data: &serde_json::Map<String, Json>) {
+    if !into.is_object() {
+        *into = json!({});
+    }
+    let Some(fields) = into.as_object_mut() else { return };
+    for (name, value) in data {
+        match (fields.get_mut(name), value) {
+            (Some(there @ Json::Object(_)), Json::Object(more)) => merge(there, more),
+            _ => _ = fields.insert(name.clone(), value.clone()),
+        }
+    }
+}
+
 fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResult) -> Result<Option<Event>> {
     let workspace = run.workspace.clone();
     let at = tx.now();
@@ -243,6 +298,23 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
             false if *error_on_missing => missing(namespace, key),
             deleted => done(json!({"deleted": deleted})),
         },
+        OpKind::StateGet { namespace, key, error_on_missing } => match live_kv(tx, &workspace, namespace, key)? {
+            None if *error_on_missing => missing(namespace, key),
+            row => {
+                let data = row.map_or_else(|| json!({}), |row| row.value);
+                done(json!({"count": count_of(&data), "data": data}))
+            }
+        },
+        OpKind::StateSet { namespace, key, data } => {
+            let mut value = live_kv(tx, &workspace, namespace, key)?.map_or_else(|| json!({}), |row| row.value);
+            merge(&mut value, data);
+            let (workspace, overwrite) = (&workspace, true);
+            kv_set(
+                tx,
+                &KvWrite { workspace, namespace, key, value: &value, kv_type: "JSON", overwrite, ttl_ms: None },
+            )?;
+            done(json!({"count": count_of(&value), "key": key}))
+        }
         OpKind::Toggle { flow, trigger, enabled } => {
             let change = if *enabled { TriggerChange::Enable } else { TriggerChange::Disable };
             match triggers::change(tx, &workspace, flow, trigger, &change)? {
@@ -490,6 +562,12 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, before: Before,
         }
         // A twin was faster and has raised the generation, or nobody has ever seen the end.
         Settle::Reopened | Settle::ReopenedByTwin => run.ended_at = None,
+    }
+    if let (Settle::Reopened, Some(parent), Some(by)) =
+        (commit.settle, run.parent.as_ref().filter(|p| p.waits), commit.reopen.as_ref().and_then(|r| r.lifts.clone()))
+    {
+        notify(tx, &run.workspace, parent.run, &Inbox::ChildReopened { run: run.id, by })?;
+        out.wake.push(parent.run);
     }
     if matches!(commit.settle, Settle::Reopened | Settle::ReopenedByTwin) {
         tx.put_run_result(&run.workspace, run.id, None, None)?;

@@ -26,7 +26,7 @@ pub(super) fn run_again(
         out.goes_on = true;
         run.active = true;
         run.status = Status::Running;
-        return Ok(Event::Restarted { by: by.clone(), round, at: tx.now() });
+        return Ok(Event::Restarted { by: by.clone(), round, at: tx.now(), anew: false, child: None });
     }
     run.status = Status::Failed;
     run.active = false;

@@ -42,6 +42,11 @@ pub const OPTIONS: &[FieldSpec] = &[
         FieldKind::Bool,
         "Read where the answer leads; true by default for reads, false for writes.",
     ),
+    field(
+        "connectionPoolIdleTimeout",
+        FieldKind::Duration,
+        "Accepted: how long connections are kept is not said here.",
+    ),
     field("defaultCharset", FieldKind::Choice(&["UTF-8"]), "Only UTF-8."),
     field("basicAuthUser", FieldKind::Text, "Old place of auth.username."),
     field("basicAuthPassword", FieldKind::Text, "Old place of auth.password."),

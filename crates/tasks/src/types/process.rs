@@ -25,6 +25,8 @@ pub const RUNNER: FieldSpec = field("taskRunner", FieldKind::Any, "Only core.run
 pub const OLD_RUNNER: FieldSpec = field("runner", FieldKind::Choice(&["PROCESS"]), "Only PROCESS.");
 pub const IMAGE: FieldSpec =
     field("containerImage", FieldKind::Text, "Accepted: scripts run as processes of this machine.");
+pub const OLD_IMAGE: FieldSpec =
+    field("docker", FieldKind::Any, "Accepted and not used: nothing here runs in a container.");
 
 pub const OUTPUTS: &[&str] = &["vars", "exitCode", "outputFiles"];
 

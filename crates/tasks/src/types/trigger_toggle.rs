@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 pub const SPEC: TaskSpec = TaskSpec {
     name: "trigger.Toggle",
-    aliases: &["io.kestra.core.tasks.trigger.Toggle"],
+    aliases: &["io.kestra.core.tasks.trigger.Toggle", "io.kestra.core.tasks.triggers.Toggle"],
     summary: "Switch a trigger on or off.",
     mode: LeafMode::Op,
     class: EffectClass::Transactional,

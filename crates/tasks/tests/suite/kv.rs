@@ -79,3 +79,20 @@ fn keys_are_as_in_kestra() {
     assert_eq!(plan_op("kv.Set", &json!({ "key": "k" })).map_err(|error| error.code), Err("bad_config"));
     assert_eq!(plan_op("log.Log", &json!({ "key": "k" })).map_err(|error| error.code), Err("unknown_type"));
 }
+
+#[test]
+fn a_state_has_its_key() {
+    let at = |config: serde_json::Value| match plan_op("state.Get", &config) {
+        Ok(KvOp::StateGet { at, error_on_missing: false }) => at,
+        other => panic!("{other:?}"),
+    };
+    let own = at(json!({}));
+    assert_eq!(own.key("f.1", None), "f.1_states_tasks-states_default");
+    assert_ne!(own.key("f", Some("a")), own.key("f", Some("b")));
+    let shared = at(json!({ "name": "all", "namespace": true, "taskrunValue": false }));
+    assert_eq!(shared.key("f", Some("a")), "states_tasks-states_all");
+    let bad = plan_op("state.Delete", &json!({ "name": "a b" }));
+    assert_eq!(bad.map_err(|error| error.code), Err("bad_config"));
+    let set = plan_op("io.kestra.core.tasks.states.Set", &json!({ "data": { "a": 1 } }));
+    assert!(matches!(set, Ok(KvOp::StateSet { data, .. }) if data["a"] == 1));
+}

@@ -203,6 +203,7 @@ pass_on! {
     read errand(workspace: &WorkspaceId, id: Hash16) -> Option<ErrandRow>;
     read errands_of(workspace: &WorkspaceId, run: RunId) -> Vec<ErrandRow>;
     read errands(workspace: &WorkspaceId, kind: semel_core::ir::ErrandKind, after: Option<Hash16>, limit: u32) -> Vec<ErrandRow>;
+    read has_free_errand(workspace: &WorkspaceId, from: &ErrandQueue) -> bool;
     read errand_counts(workspace: &WorkspaceId) -> Vec<(ErrandQueue, u64, u64)>;
     read next_errand() -> Option<Millis>;
     read effects(workspace: &WorkspaceId, id: RunId) -> Vec<EffectRow>;

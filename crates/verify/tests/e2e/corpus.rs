@@ -11,11 +11,18 @@
 //! | `attempts: a=3` | how often a task was tried |
 //! | `log: …` | a text that its logs or its error hold |
 //! | `labels-after: {…}` | its labels at the end, but for those of the system |
-//! | `inputs: {…}`, `labels: k:v, k:v` | what it is started with; `$URL` is the server's own address |
+//! | `inputs: {…}`, `labels: k:v, k:v` | what it is started with; `$URL` is the server's own address, also in the flow |
+//! | `refuses: {"n": [0, "x"]}` | with one of these values instead, it cannot be started, and the answer names the input |
+//! | `times: 3` | it is started that often at once, and each ends so |
+//! | `breakpoints: a, b.x` | it stops before these, and goes on each time it is told to |
 //! | `resume: {…}` | it is resumed with these inputs when it pauses |
 //! | `webhook: KEY {…}` | it is started by its webhook with this body |
+//! | `answer: 201 text` | what the webhook answers, all of it; what becomes of the execution is said by `then` |
+//! | `backfill: TRIGGER START END` | it is started by a backfill of its trigger; what comes of it is said by `then` |
+//! | `by-itself: …` | it starts by itself; what comes of it is said by `then` |
+//! | `again: restart`, `again: replay` | once it has ended as it says, that is asked for; what comes of it is said by `again-state`, `again-runs`, `again-outputs` |
 //! | `needs: flow, flow` | flows that must be there first |
-//! | `then: {"flow", "state", "outputs", "labels"}` | an execution of another flow that must come of it |
+//! | `then: {"flow", "state", "outputs", "labels"}` | an execution that must come of it, usually of another flow, or a list of them |
 //! | `refused: 422 text` | it cannot be started |
 //! | `invalid: text` | it cannot be stored |
 //! | `helper: …` | it is only there for others |
@@ -29,6 +36,31 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const API: &str = "/api/v1/main";
+const LINES: [&str; 23] = [
+    "state",
+    "runs",
+    "outputs",
+    "attempts",
+    "log",
+    "labels-after",
+    "inputs",
+    "refuses",
+    "labels",
+    "times",
+    "breakpoints",
+    "resume",
+    "webhook",
+    "answer",
+    "backfill",
+    "by-itself",
+    "again",
+    "needs",
+    "then",
+    "refused",
+    "invalid",
+    "helper",
+    "again-",
+];
 const ENDED: [&str; 7] = ["SUCCESS", "WARNING", "FAILED", "KILLED", "CANCELLED", "RETRIED", "SKIPPED"];
 
 #[derive(Clone, Debug)]
@@ -42,7 +74,13 @@ impl Case {
     fn of(name: &str, source: String) -> Case {
         let lines = source.lines().map_while(|line| line.strip_prefix("# "));
         let head = lines.map(|line| line.split_once(':').unwrap_or_else(|| panic!("{name}: what is `{line}`?")));
-        let head = head.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect();
+        let head: BTreeMap<String, String> =
+            head.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect();
+        for key in head.keys() {
+            // A line that nobody looks at would promise something.
+            let known = LINES.iter().any(|line| line == key || line.ends_with('-') && key.starts_with(line));
+            assert!(known, "{name}: no line is called `{key}`");
+        }
         Case { name: name.to_owned(), source, head }
     }
 
@@ -53,6 +91,15 @@ impl Case {
     fn json(&self, key: &str, server: &Server) -> Json {
         let text = self.word(key).unwrap_or("{}").replace("$URL", &server.url);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {key}: {error}", self.name))
+    }
+
+    /// The case as it is once it was asked for again.
+    fn again(&self) -> Case {
+        let kept =
+            ["needs", "attempts"].iter().filter_map(|key| Some(((*key).to_owned(), self.head.get(*key)?.clone())));
+        let said =
+            self.head.iter().filter_map(|(key, value)| Some((key.strip_prefix("again-")?.to_owned(), value.clone())));
+        Case { head: kept.chain(said).collect(), ..self.clone() }
     }
 
     fn list(&self, key: &str) -> Vec<&str> {
@@ -140,8 +187,9 @@ fn differences(case: &Case, execution: &Json, server: &Server, logs: &str) -> Ve
 }
 
 async fn store(server: &Server, case: &Case) -> Answer {
+    let source = case.source.replace("$URL", &server.url);
     let yaml = |method, path: &str| {
-        server.request(method, path).header("content-type", "application/x-yaml").body(case.source.clone())
+        server.request(method, path).header("content-type", "application/x-yaml").body(source.clone())
     };
     let created = server.send(yaml(Method::POST, &format!("{API}/flows"))).await;
     if created.status == 422 && created.text.contains("already exists") {
@@ -154,11 +202,15 @@ async fn start(server: &Server, case: &Case) -> Answer {
     if let Some((key, body)) = case.word("webhook").and_then(|said| said.split_once(' ')) {
         return deliver(server, format!("{API}/executions/webhook/corpus/{}/{key}", case.name), body).await;
     }
-    let inputs = case.json("inputs", server);
-    let labels: Vec<(&str, &str)> = case.list("labels").into_iter().map(|label| ("labels", label)).collect();
+    start_with(server, case, &case.json("inputs", server)).await
+}
+
+async fn start_with(server: &Server, case: &Case, inputs: &Json) -> Answer {
+    let mut labels: Vec<(&str, &str)> = case.list("labels").into_iter().map(|label| ("labels", label)).collect();
+    labels.extend(case.word("breakpoints").map(|tasks| ("breakpoints", tasks)));
     let mut request = server.request(Method::POST, &format!("{API}/executions/corpus/{}", case.name)).query(&labels);
     if inputs.as_object().is_some_and(|fields| !fields.is_empty()) {
-        request = request.header("content-type", FORM).body(form(&inputs));
+        request = request.header("content-type", FORM).body(form(inputs));
     }
     server.send(request).await
 }
@@ -185,10 +237,47 @@ async fn resume(server: &Server, id: &str, inputs: Json) -> Answer {
     server.send(request.header("content-type", FORM).body(form(&inputs))).await
 }
 
-/// Waits for an execution of another flow that is as the case says; `None` when it came.
-async fn follow_up(server: &Server, case: &Case) -> Option<String> {
-    case.word("then")?;
-    let said = case.json("then", server);
+/// Every value that must be refused, and was not.
+async fn taken_in(server: &Server, case: &Case) -> Vec<String> {
+    let mut found = Vec::new();
+    let refused = case.json("refuses", server);
+    for (name, values) in refused.as_object().into_iter().flatten() {
+        for value in values.as_array().into_iter().flatten() {
+            let mut inputs = case.json("inputs", server);
+            inputs[name] = value.clone();
+            let answer = start_with(server, case, &inputs).await;
+            if answer.status != 422 || !answer.text.contains(name) {
+                found.push(format!("refuses: {name}: {value}: {} {}", answer.status, answer.text));
+            }
+        }
+    }
+    found
+}
+
+/// Begins what the case does not start itself; `None` when it begun.
+async fn backfill(server: &Server, case: &Case, said: &str) -> Option<String> {
+    let [trigger, start, end] = said.split(' ').collect::<Vec<_>>()[..] else { panic!("{}: backfill", case.name) };
+    let wanted = json!({"namespace": "corpus", "flowId": case.name, "triggerId": trigger,
+        "backfill": {"start": start, "end": end}});
+    let answer = server.send(server.request(Method::PUT, &format!("{API}/triggers")).json(&wanted)).await;
+    (answer.status != 200).then(|| format!("backfill: {} {}", answer.status, answer.text))
+}
+
+/// Waits for the executions that the case says; what did not come.
+async fn follow_up(server: &Server, case: &Case) -> Vec<String> {
+    let said = match case.word("then").map(|_| case.json("then", server)) {
+        None => Vec::new(),
+        Some(Json::Array(several)) => several,
+        Some(one) => vec![one],
+    };
+    let mut missing = Vec::new();
+    for one in said {
+        missing.extend(follow_up_one(server, one).await);
+    }
+    missing
+}
+
+async fn follow_up_one(server: &Server, said: Json) -> Option<String> {
     let flow = said["flow"].as_str().expect("the flow of `then`");
     let began = Instant::now();
     loop {
@@ -221,11 +310,19 @@ async fn execution(server: &Server, id: &str) -> Json {
 async fn ended(server: &Server, case: &Case, id: &str) -> Json {
     let began = Instant::now();
     let mut resumed = case.word("resume").is_none();
+    let mut stops = case.list("breakpoints").len();
     loop {
         let seen = execution(server, id).await;
         let state = seen["state"]["current"].as_str().unwrap_or_default();
         if ENDED.contains(&state) || began.elapsed() > PATIENCE {
             return seen;
+        }
+        if state == "BREAKPOINT" && stops > 0 {
+            stops -= 1;
+            let query = [("breakpoints", case.word("breakpoints").unwrap_or_default())];
+            let path = format!("{API}/executions/{id}/resume-from-breakpoint");
+            let answer = server.send(server.request(Method::POST, &path).query(&query)).await;
+            assert!(answer.status < 300, "{}: {}", case.name, answer.text);
         }
         if state == "PAUSED" && !resumed {
             resumed = true;
@@ -250,7 +347,27 @@ async fn run(server: &Server, case: &Case, corpus: &BTreeMap<String, Case>) -> V
     if stored.status != 200 {
         return vec![format!("not stored: {}", stored.text)];
     }
+    let mut found = taken_in(server, case).await;
+    if let Some(said) = case.word("backfill") {
+        found.extend(backfill(server, case, said).await);
+    }
+    if case.word("backfill").or(case.word("by-itself")).is_some() {
+        found.extend(follow_up(server, case).await);
+        return found;
+    }
+    let twins = case.word("times").map_or(1, |times| times.parse().expect("a number"));
+    let mut others = Vec::new();
+    for _ in 1..twins {
+        others.push(start(server, case).await);
+    }
     let started = start(server, case).await;
+    if let Some((status, text)) = case.word("answer").and_then(|said| said.split_once(' ')) {
+        if (started.status.to_string().as_str(), started.text.as_str()) != (status, text) {
+            found.push(format!("answer: {} {}", started.status, started.text));
+        }
+        found.extend(follow_up(server, case).await);
+        return found;
+    }
     if let Some(said) = case.word("refused") {
         let (status, text) = said.split_once(' ').unwrap_or((said, ""));
         let refused = started.status.to_string() == status && started.text.contains(text);
@@ -259,12 +376,28 @@ async fn run(server: &Server, case: &Case, corpus: &BTreeMap<String, Case>) -> V
     let Some(id) = started.json["id"].as_str() else {
         return vec![format!("not started: {} {}", started.status, started.text)];
     };
+    found.extend(compared(server, case, id).await);
+    for other in others {
+        found.extend(compared(server, case, other.json["id"].as_str().unwrap_or("none")).await);
+    }
+    if let Some(word) = case.word("again") {
+        let answer = server.send(server.request(Method::POST, &format!("{API}/executions/{id}/{word}"))).await;
+        match answer.json["id"].as_str() {
+            Some(id) => found.extend(compared(server, &case.again(), id).await),
+            None => found.push(format!("{word}: {} {}", answer.status, answer.text)),
+        }
+    }
+    found.extend(follow_up(server, case).await);
+    found
+}
+
+/// Waits for the end of an execution; where it is not what the case says.
+async fn compared(server: &Server, case: &Case, id: &str) -> Vec<String> {
     let seen = ended(server, case, id).await;
     let logs = server.get(&format!("{API}/logs/{id}")).await.text.replace("\\\"", "\"");
     // Why an execution failed is not in Kestra's shape of it.
     let run = server.run(id).await;
     let mut found = differences(case, &seen, server, &format!("{logs} {}", run["error"]["message"]));
-    found.extend(follow_up(server, case).await);
     if !found.is_empty() {
         found.push(format!("its error is {}", run["error"]));
     }
@@ -284,15 +417,41 @@ async fn all(server: &Server) {
     assert!(red.is_empty(), "{} of {} flows:\n{}", red.len(), corpus.len(), red.join("\n"));
 }
 
+fn options() -> Options {
+    Options::default().env("SEMEL_SCRIPTS_ENABLED", "true")
+}
+
 #[tokio::test]
 async fn the_corpus_runs_as_it_says_on_sqlite() {
-    all(&Server::start().await).await;
+    all(&Server::with(options()).await).await;
 }
 
 #[tokio::test]
 async fn the_corpus_runs_as_it_says_on_postgresql() {
     let database = tokio::task::spawn_blocking(Database::start).await.unwrap();
-    all(&Server::with(Options { database: Some(database.address()), ..Options::default() }).await).await;
+    all(&Server::with(Options { database: Some(database.address()), ..options() }).await).await;
+}
+
+/// What a form that is being filled in is told: which inputs are asked for, and which choices there are.
+#[tokio::test]
+async fn a_form_is_told_what_depends_on_what() {
+    let (server, corpus) = (Server::start().await, corpus());
+    assert_eq!(store(&server, &corpus["inputs-depend"]).await.status, 200);
+    let look = async |kind: &str| {
+        let request = server.request(Method::POST, &format!("{API}/executions/corpus/inputs-depend/validate"));
+        let answer = server.send(request.header("content-type", FORM).body(form(&json!({"kind": kind})))).await;
+        let inputs = answer.json["inputs"].as_array().cloned().unwrap_or_default();
+        let told = inputs.into_iter().map(|input| (input["input"]["id"].as_str().unwrap_or("?").to_owned(), input));
+        told.collect::<BTreeMap<String, Json>>()
+    };
+    let (cloud, local) = (look("cloud").await, look("local").await);
+    let enabled = |told: &BTreeMap<String, Json>, id: &str| told[id]["enabled"].clone();
+    assert_eq!((enabled(&cloud, "provider"), enabled(&cloud, "folder")), (json!(true), json!(false)));
+    assert_eq!((enabled(&local, "provider"), enabled(&local, "folder")), (json!(false), json!(true)));
+    assert_eq!((&cloud["provider"]["value"], &cloud["provider"]["isDefault"]), (&json!("aws"), &json!(true)));
+    assert_eq!(cloud["size"]["input"]["values"], json!(["s", "m", "l"]));
+    assert_eq!(local["size"]["input"]["values"], json!(["one"]));
+    assert!(local["folder"]["errors"].is_array() && local["provider"].get("errors").is_none(), "{local:?}");
 }
 
 #[tokio::test]
@@ -310,9 +469,17 @@ async fn an_expectation_that_is_wrong_is_found() {
         ("log", "nobody wrote this"),
         ("labels-after", r#"{"team": "none"}"#),
     ];
-    for (key, value) in wrong {
-        let mut case = right.clone();
+    let more = [
+        ("replay-inputs", "again-outputs", "{}"),
+        ("replay-inputs", "again-state", "FAILED"),
+        ("inputs-validators", "refuses", r#"{"whole": ["5"]}"#),
+        ("webhook-answer-text", "answer", "200 hello Eve"),
+        ("webhook-answer-text", "answer", "201 hello Ada"),
+    ];
+    let wrong = wrong.iter().map(|(key, value)| ("foreach-values", *key, *value)).chain(more);
+    for (name, key, value) in wrong {
+        let mut case = corpus[name].clone();
         case.head.insert(key.to_owned(), value.to_owned());
-        assert!(!run(&server, &case, &corpus).await.is_empty(), "{key}: {value}");
+        assert!(!run(&server, &case, &corpus).await.is_empty(), "{name}: {key}: {value}");
     }
 }

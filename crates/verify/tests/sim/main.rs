@@ -1,7 +1,7 @@
 //! The simulator's seeds.
 //!
 //! `SEMEL_SEEDS` and `SEMEL_SEED_FROM` say which to run (3,000 from 0), `SEMEL_GRAFTED` how many of those with the kinds
-//! of tasks that came later (none; they begin at `graft::GRAFTED`), `SEMEL_SEED` runs one alone
+//! of tasks that came later (one for ten of the others; they begin at `graft::GRAFTED`), `SEMEL_SEED` runs one alone
 //! and prints its timeline. The last line of the output is a summary that a program can read.
 
 #[cfg(feature = "planted")]
@@ -75,7 +75,7 @@ fn seeds() {
     let from = number("SEMEL_SEED_FROM").unwrap_or(0);
     let count = number("SEMEL_SEEDS").unwrap_or(3_000);
     // The kinds of tasks that came later have seeds of their own.
-    let later = GRAFTED + from..GRAFTED + from + number("SEMEL_GRAFTED").unwrap_or(0);
+    let later = GRAFTED + from..GRAFTED + from + number("SEMEL_GRAFTED").unwrap_or(count / 10);
     let totals = batch(&(from..from + count).chain(later).collect::<Vec<u64>>());
     println!("{}", totals.line());
     if count >= 3_000 {

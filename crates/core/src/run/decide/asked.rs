@@ -46,7 +46,7 @@ impl Machine<'_> {
         if !self.state.is_ended() {
             return refuse("the run has not ended; only the status of one that has can be changed");
         }
-        self.emit(Event::StatusChanged { status, warned, conclusion, by });
+        self.emit(Event::StatusChanged { status, warned, conclusion, by, failure: None });
         Ok(())
     }
 

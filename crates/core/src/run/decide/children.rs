@@ -3,7 +3,8 @@
 use super::Machine;
 use super::effects::Loss;
 use crate::ids::RunId;
-use crate::ir::SubflowSpec;
+use crate::ir::{Dialect, SubflowSpec};
+use crate::run::errand::TIMED_OUT;
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, StepOutcome};
 use crate::run::state::{Phase, Step, Work};
 use crate::run::step::StepKey;
@@ -16,7 +17,8 @@ impl Machine<'_> {
         let Some(run) = *run else { return };
         let by = By { who: "timeout".into(), why: format!("step {key} took too long") };
         self.act(Action::CancelChild { run, by });
-        self.end_step(key, StepOutcome::Failed, None, Some(Failure::new("timeout", "the sub-run took too long")));
+        let code = if self.flow.flow.dialect == Dialect::Conductor { TIMED_OUT } else { "timeout" };
+        self.end_step(key, StepOutcome::Failed, None, Some(Failure::new(code, "the sub-run took too long")));
     }
 
     pub(super) fn child_ended(&mut self, run: RunId, status: EndStatus, outputs: Payload, doubts: u32) {

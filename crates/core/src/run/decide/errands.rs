@@ -33,12 +33,7 @@ impl Machine<'_> {
         said: Said,
         seen: Seen,
     ) -> Result<(), NotPossible> {
-        let terms = match self.state.steps.get(key) {
-            Some(Step { attempt: out, work: Work::Errand { terms, rests: false }, .. }) if *out == attempt => {
-                terms.clone()
-            }
-            _ => return refuse(format!("attempt {attempt} of step `{key}` is not awaited any more")),
-        };
+        let terms = self.is_awaited(key, attempt)?;
         match said {
             Said::Done { output } => {
                 self.answered(key, attempt, ErrandEnd::Done, seen, None);
@@ -56,6 +51,15 @@ impl Machine<'_> {
             Said::Late(late) => self.errand_late(key, attempt, &terms, late, seen),
         }
         Ok(())
+    }
+
+    pub(super) fn is_awaited(&self, key: &StepKey, attempt: u32) -> Result<Box<ErrandTerms>, NotPossible> {
+        match self.state.steps.get(key) {
+            Some(Step { attempt: out, work: Work::Errand { terms, rests: false }, .. }) if *out == attempt => {
+                Ok(terms.clone())
+            }
+            _ => refuse(format!("attempt {attempt} of step `{key}` is not awaited any more")),
+        }
     }
 
     fn answered(&mut self, key: &StepKey, attempt: u32, end: ErrandEnd, seen: Seen, output: Option<Payload>) {

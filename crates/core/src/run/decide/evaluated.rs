@@ -21,6 +21,7 @@ impl Machine<'_> {
             }
             Err(failure) => self.end_step(key, StepOutcome::Failed, None, Some(failure)),
             Ok(Evaluated::Skip) => self.end_step(key, StepOutcome::Skipped, None, None),
+            Ok(Evaluated::SkipWith { output }) => self.end_step(key, StepOutcome::Skipped, output, None),
             Ok(Evaluated::Group) => {
                 let (concurrent, by_needs) = match &task.kind {
                     TaskKind::Parallel { concurrent, .. } => (*concurrent, false),
@@ -102,7 +103,7 @@ impl Machine<'_> {
             Ok(Evaluated::Errand { terms, request }) => self.set_errand(key, *terms, request),
             Ok(Evaluated::Variables(change)) => {
                 self.emit(match change {
-                    VariableChange::Set(variables) => Event::VariablesSet { variables },
+                    VariableChange::Set(variables) => Event::VariablesSet { variables, by: None },
                     VariableChange::Unset(names) => Event::VariablesUnset { names },
                 });
                 self.end_step(key, self.ending(key, task), None, None);

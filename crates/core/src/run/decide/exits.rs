@@ -2,10 +2,11 @@
 
 use super::effects::Loss;
 use super::{Machine, NotPossible, refuse};
-use crate::ir::ExitState;
+use crate::ir::{Dialect, ExitState};
 use crate::run::event::{Action, By, EndStatus, Event, Failure, StepOutcome};
 use crate::run::state::{Phase, Work};
 use crate::run::step::StepKey;
+use crate::run::wish::TERMINATED;
 
 impl Machine<'_> {
     pub(super) fn cancel(&mut self, by: By) -> Result<(), NotPossible> {
@@ -20,6 +21,12 @@ impl Machine<'_> {
     pub(super) fn cancelled(&mut self, by: By, alone: bool) -> Result<(), NotPossible> {
         match self.state.phase {
             Phase::Ended(_) => return refuse("the run has ended already"),
+            // Conductor shows why a run was ended.
+            _ if self.flow.flow.dialect == Dialect::Conductor && !alone && !self.state.cancelling => {
+                let failure = Failure::new(TERMINATED, by.why.as_str());
+                self.stop(by, EndStatus::Cancelled, failure);
+                return Ok(());
+            }
             Phase::Waiting | Phase::RetryLater | Phase::Finishing => {
                 self.emit(Event::CancelRequested { by, alone });
                 self.conclude(EndStatus::Cancelled, None, None);

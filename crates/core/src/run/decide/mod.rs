@@ -25,6 +25,7 @@ mod recover;
 mod restored;
 mod rules;
 mod steps;
+mod wishes;
 
 pub use rules::finishing_action;
 
@@ -83,7 +84,7 @@ struct Machine<'a> {
     touched: VecDeque<StepKey>,
 }
 
-fn refuse<T>(text: impl Into<String>) -> Result<T, NotPossible> {
+pub(super) fn refuse<T>(text: impl Into<String>) -> Result<T, NotPossible> {
     Err(NotPossible(text.into()))
 }
 
@@ -135,6 +136,8 @@ impl Machine<'_> {
                 return self.change_status(by, status, warned, conclusion);
             }
             Input::MarkStep { step, outcome, by } => return self.mark_step(step, outcome, by),
+            Input::Wish { wish, by } => return self.wish(wish, by),
+            Input::ChildReopened { run, by } => self.child_reopened(run, by),
             Input::SlaChecked { sla, holds } => self.sla_checked(sla, holds),
             Input::Recover => self.recover(),
         }

@@ -1,6 +1,7 @@
 //! What people ask for. A refusal changes nothing and says why.
 
 use super::{Machine, NotPossible, refuse};
+use crate::ids::RunId;
 use crate::run::conclusion::Conclusion;
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use crate::run::state::{GroupState, Phase, Work};
@@ -30,7 +31,7 @@ impl Machine<'_> {
             }
             return refuse("the run is not paused; use restart for a failed run");
         }
-        self.emit(Event::Resumed { by });
+        self.emit(Event::Resumed { by, at: Some(self.now) });
         let resting: Vec<StepKey> = self
             .state
             .steps
@@ -72,6 +73,12 @@ impl Machine<'_> {
     }
 
     pub(super) fn restart(&mut self, by: By) -> Result<(), NotPossible> {
+        self.may_restart()?;
+        self.reopen(by);
+        Ok(())
+    }
+
+    pub(super) fn may_restart(&self) -> Result<(), NotPossible> {
         match self.state.phase {
             _ if self.state.open_doubts() > 0 => {
                 refuse("an effect is in doubt; give a verdict first (semel run verdict)")
@@ -80,10 +87,7 @@ impl Machine<'_> {
                 refuse("another run has taken its place; restart that one")
             }
             Phase::Ended(EndStatus::Completed) => refuse("the run completed; use replay to do finished steps again"),
-            Phase::Ended(EndStatus::Failed | EndStatus::Cancelled) => {
-                self.reopen(by);
-                Ok(())
-            }
+            Phase::Ended(EndStatus::Failed | EndStatus::Cancelled) => Ok(()),
             _ if self.state.paused => refuse("the run is paused; use resume"),
             Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater => {
                 refuse("the run has not ended; it goes on by itself")
@@ -93,9 +97,14 @@ impl Machine<'_> {
 
     /// Goes on from the failed steps; what a verdict called done is not asked for again.
     pub(super) fn reopen(&mut self, by: By) {
+        self.reopen_with(by, false, None);
+    }
+
+    /// As [`Self::reopen`]. `anew`: with new sub-runs for those that failed; `child`: a step waits for its sub-run again.
+    pub(super) fn reopen_with(&mut self, by: By, anew: bool, child: Option<(StepKey, RunId)>) {
         let done: Vec<StepKey> = self.settled_steps(VerdictKind::Done).collect();
         let round = self.state.round + 1;
-        self.emit(Event::Restarted { by, round, at: self.now });
+        self.emit(Event::Restarted { by, round, at: self.now, anew, child });
         for key in done {
             self.end_step(&key, StepOutcome::Success, None, None);
         }
@@ -125,13 +134,18 @@ impl Machine<'_> {
             .map(|(key, _)| key.clone())
     }
 
-    pub(super) fn replay(&mut self, by: By, from: Option<String>) -> Result<(), NotPossible> {
+    pub(super) fn may_replay(&self) -> Result<(), NotPossible> {
         if self.state.open_doubts() > 0 {
             return refuse("an effect is in doubt; give a verdict first (semel run verdict)");
         }
         if !self.state.is_ended() {
             return refuse("the run has not ended; cancel it first");
         }
+        Ok(())
+    }
+
+    pub(super) fn replay(&mut self, by: By, from: Option<String>) -> Result<(), NotPossible> {
+        self.may_replay()?;
         let from = match from {
             None => 0,
             Some(id) => match self.flow.flow.tasks.iter().position(|task| task.id == id) {
@@ -142,7 +156,7 @@ impl Machine<'_> {
                 None => return refuse(format!("`{id}` is not a top-level task of this flow; a replay begins at one")),
             },
         };
-        self.emit(Event::Replayed { by, take: self.state.take + 1, from, at: self.now });
+        self.emit(Event::Replayed { by, take: self.state.take + 1, from, at: self.now, back: None });
         self.touched.push_back(StepKey::root());
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::{Machine, NotPossible, refuse};
 use crate::run::event::{By, Event, Input};
 use crate::run::state::{Phase, Timer};
 use crate::run::step::StepKey;
+use crate::run::wish::Wish;
 
 impl Machine<'_> {
     pub(super) fn held_by_restore(&mut self, input: Input) -> Result<(), NotPossible> {
@@ -25,7 +26,16 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
+            Input::Wish { wish: wish @ Wish::Terminate { .. }, by } => {
+                self.release(by.clone());
+                self.wish(wish, by)?;
+                if self.state.phase == Phase::Open {
+                    self.recover_steps();
+                }
+                Ok(())
+            }
             Input::Pause { .. }
+            | Input::Wish { .. }
             | Input::Resume { .. }
             | Input::ResumeStep { .. }
             | Input::Errand { .. }
@@ -47,6 +57,7 @@ impl Machine<'_> {
             | Input::Continue
             | Input::TimerFired { .. }
             | Input::ChildEnded { .. }
+            | Input::ChildReopened { .. }
             | Input::DoubtsBelow { .. }
             | Input::Delivered { .. }
             | Input::Stop { .. }

@@ -29,6 +29,8 @@ names!(
     Event {
         Created,
         InputsReplaced,
+        InputsGiven,
+        FlowChanged,
         Delivered,
         ReplayOf,
         RetryOf,
@@ -75,6 +77,8 @@ names!(
         Forced,
         Restarted,
         Replayed,
+        SkipAsked,
+        Jumped,
         Finishing,
         Concluded,
         Ended,
@@ -117,10 +121,24 @@ names!(
         ChangeStatus,
         MarkStep,
         SlaChecked,
+        Wish,
+        ChildReopened,
         Recover,
     }
 );
+names!(wish_name, WISHES, Wish { Pause, Resume, Terminate, Retry, Redo, Skip, Tell, Jump, Upgrade });
 names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Interval, Quiet, FlowRetry, StartDate, Sla });
+
+/// A wish counts by its own name.
+pub fn name_of(input: &Input) -> String {
+    match input {
+        Input::Wish { wish, .. } => {
+            saw("input Wish".to_owned());
+            format!("wish {}", wish_name(wish))
+        }
+        input => input_name(input).to_owned(),
+    }
+}
 
 fn phase_name(phase: Phase) -> &'static str {
     match phase {
@@ -229,6 +247,34 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("failed",      "RestartMarked",    &["open"]),
     ("failed",      "ChangeStatus",     &["completed", "refused"]),
     ("failed",      "MarkStep",         &["open", "finishing", "failed", "refused"]),
+    ("open",        "wish Pause",       &["open", "refused"]),
+    ("failed",      "wish Pause",       &["refused"]),
+    ("open",        "wish Resume",      &["open", "refused"]),
+    ("completed",   "wish Resume",      &["refused"]),
+    ("waiting",     "wish Terminate",   &["cancelled"]),
+    ("open",        "wish Terminate",   &["open", "cancelled"]),
+    ("failed",      "wish Terminate",   &["cancelled", "refused"]),
+    ("cancelled",   "wish Terminate",   &["cancelled"]),
+    ("completed",   "wish Terminate",   &["refused"]),
+    ("open",        "wish Retry",       &["open", "refused"]),
+    ("failed",      "wish Retry",       &["open"]),
+    ("cancelled",   "wish Retry",       &["open"]),
+    ("completed",   "wish Retry",       &["refused"]),
+    ("open",        "wish Redo",        &["open", "refused"]),
+    ("failed",      "wish Redo",        &["open", "refused"]),
+    ("cancelled",   "wish Redo",        &["open"]),
+    ("completed",   "wish Redo",        &["open", "refused"]),
+    ("open",        "wish Skip",        &["open", "refused"]),
+    ("completed",   "wish Skip",        &["refused"]),
+    ("waiting",     "wish Tell",        &["waiting"]),
+    ("open",        "wish Tell",        &["open", "finishing", "refused"]),
+    ("completed",   "wish Tell",        &["refused"]),
+    ("open",        "wish Jump",        &["open", "refused"]),
+    ("failed",      "wish Jump",        &["refused"]),
+    ("open",        "wish Upgrade",     &["open", "refused"]),
+    ("completed",   "wish Upgrade",     &["refused"]),
+    ("failed",      "ChildReopened",    &["open", "failed"]),
+    ("open",        "ChildReopened",    &["open"]),
 ];
 
 #[test]
@@ -240,6 +286,7 @@ fn every_event_action_input_and_row_is_seen_in_a_named_scenario() {
     for (kind, names) in [("event", EVENTS), ("action", ACTIONS), ("input", INPUTS), ("timer", WHYS)] {
         wanted.extend(names.iter().map(|name| format!("{kind} {name}")));
     }
+    wanted.extend(WISHES.iter().map(|name| format!("input wish {name}")));
     for (phase, input, nexts) in ROWS {
         wanted.extend(nexts.iter().map(|next| format!("{phase} + {input} = {next}")));
     }

@@ -35,6 +35,7 @@ mod restored;
 mod rules;
 mod subruns;
 mod verdicts;
+mod wishes;
 
 fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
     let rooms = [
@@ -54,6 +55,7 @@ fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
         rules::SCENARIOS,
         batches::SCENARIOS,
         again::SCENARIOS,
+        wishes::SCENARIOS,
     ];
     rooms.into_iter().flatten()
 }

@@ -139,6 +139,7 @@ fn happen(world: &mut World, what: u8, which: u8, seen: &mut Vec<Input>) {
         17 if which.is_multiple_of(5) => {
             world.replaced();
         }
+        18 if which.is_multiple_of(3) => ask(world, which / 3),
         18 => drop(world.input(Input::Restart { by: by() })),
         19 => {
             let tasks = &world.index.flow.tasks;
@@ -157,6 +158,33 @@ fn happen(world: &mut World, what: u8, which: u8, seen: &mut Vec<Input>) {
         }
         _ => end_a_child(world, which),
     }
+}
+
+/// A person asks for something; that it can be refused is part of it.
+fn ask(world: &mut World, which: u8) {
+    let steps: Vec<StepKey> = world
+        .journal
+        .iter()
+        .filter_map(|event| match event {
+            Event::StepStarted { step, .. } => Some(step.clone()),
+            _ => None,
+        })
+        .collect();
+    let step = steps.get(usize::from(which) % steps.len().max(1));
+    let tasks = &world.index.flow.tasks;
+    let task = tasks.get(usize::from(which) % tasks.len().max(1)).map(|task| task.id.clone()).unwrap_or_default();
+    let wish = match which % 6 {
+        0 => Wish::Pause,
+        1 => Wish::Resume,
+        2 => Wish::Terminate { failure: Failure::new(TERMINATED, "enough") },
+        3 => Wish::Retry { anew: which.is_multiple_of(2) },
+        4 => Wish::Jump { task, input: None },
+        _ => match step.map(|step| back_to(&world.index, &world.journal, step)) {
+            Some(Ok(back)) => Wish::Redo(Box::new(Redo { back: Some(back), ..Redo::default() })),
+            _ => Wish::Redo(Box::default()),
+        },
+    };
+    drop(world.input(Input::Wish { wish, by: by() }));
 }
 
 fn answer_one(world: &mut World, which: u8, seen: &mut Vec<Input>) {

@@ -107,18 +107,18 @@ impl World {
 
     /// One input, decided and committed.
     pub fn input(&mut self, input: Input) -> Result<Decided, NotPossible> {
-        let (phase, name) = (self.state.phase, coverage::input_name(&input));
+        let (phase, name) = (self.state.phase, coverage::name_of(&input));
         self.ledger.before(&self.state, &self.index, &input);
         let before = self.state.clone();
         let decided = match decide(&self.index, &mut self.state, input, self.now, &self.limits) {
             Ok(decided) => decided,
             Err(refused) => {
                 assert_eq!(self.state, before, "a refusal changes nothing");
-                coverage::saw_refusal(phase, name);
+                coverage::saw_refusal(phase, &name);
                 return Err(refused);
             }
         };
-        coverage::saw_row(phase, name, self.state.phase);
+        coverage::saw_row(phase, &name, self.state.phase);
         if before.paused && self.state.paused {
             audit::nothing_starts(&decided);
         }
@@ -233,7 +233,8 @@ impl World {
     /// The transaction that has another run take the place of this one, or this one go on because it is waited for.
     fn run_again(&mut self, waited_for: bool) {
         if waited_for {
-            self.store_writes(&[Event::Restarted { by: by(), round: self.state.round + 1, at: self.now }]);
+            let (round, at) = (self.state.round + 1, self.now);
+            self.store_writes(&[Event::Restarted { by: by(), round, at, anew: false, child: None }]);
             self.must(Input::Recover);
         } else {
             let failure = Some(Failure::new(RETRIED, "another takes its place"));

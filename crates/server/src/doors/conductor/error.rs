@@ -15,6 +15,8 @@ fn status(code: Code) -> StatusCode {
             StatusCode::BAD_REQUEST
         }
         Code::KeyConflict | Code::KeyUnresolved | Code::SecretNameInvalid => StatusCode::BAD_REQUEST,
+        // Clients know an illegal state by this.
+        Code::IllegalState => StatusCode::INTERNAL_SERVER_ERROR,
         other => other.status(),
     }
 }

@@ -174,6 +174,11 @@ pub async fn settle(
     references: &[String],
     wait: Duration,
 ) -> Result<Seen, Problem> {
+    if references.is_empty() && !can_block(app, workspace, id).await? {
+        // Only its end can settle it: nobody need look at it before.
+        app.wait_ended(workspace, id, wait).await?;
+        return look(app, workspace, id, references).await;
+    }
     let until = Instant::now() + wait;
     let mut changes = app.engine().changes();
     loop {
@@ -191,6 +196,19 @@ pub async fn settle(
             () = app.stopping().cancelled() => {}
         }
     }
+}
+
+/// Kinds of task that may have a workflow, or one below it, wait for somebody.
+const BLOCKING: &[&str] = &["WAIT", "SUB_WORKFLOW", "DYNAMIC", "FORK_JOIN_DYNAMIC"];
+
+async fn can_block(app: &AppState, workspace: &WorkspaceId, id: RunId) -> Result<bool, Problem> {
+    let owner = workspace.clone();
+    let Some((row, _, _)) = app.read(move |store| store.run(&owner, id)).await? else {
+        return Err(workflow::unknown(&id.to_string()));
+    };
+    let flow = app.engine().flow_revision(workspace, &row.flow, row.revision)?;
+    let word = |name: &str| name.strip_prefix("conductor.").is_some_and(|word| BLOCKING.contains(&word));
+    Ok(flow.index.tasks().any(|task| word(&task.type_name)))
 }
 
 /// One of these runs has changed, or may have.

@@ -9,13 +9,22 @@
 //! | [`metadata`], [`task_defs`] | definitions of workflows and of tasks |
 //! | [`start`], [`execute`] | workflows that are started, and waited for |
 //! | [`workflow`], [`task`] | a run as a workflow, an attempt as a task |
+//! | [`control`], [`bulk`] | what is asked of workflows that are there |
+//! | [`rehearse`] | a workflow tried out with answers that were thought out |
+//! | [`listing`], [`search`], [`query`] | lists of them, and the language of searches |
 //! | [`tasks`], [`update`], [`signal`], [`queues`] | what workers ask and say |
 
 pub mod body;
+pub mod bulk;
+pub mod control;
 pub mod error;
 pub mod execute;
+pub mod listing;
 pub mod metadata;
+pub mod query;
 pub mod queues;
+pub mod rehearse;
+pub mod search;
 pub mod signal;
 pub mod start;
 pub mod task;

@@ -6,6 +6,7 @@ use crate::problem::Problem;
 use semel_store::ErrandQueue;
 use serde_json::{Map, Value as Json, json};
 
+/// How many wait in each queue, and how many somebody has.
 async fn counts(call: &Call) -> Result<Vec<(ErrandQueue, u64, u64)>, Problem> {
     let workspace = call.workspace()?;
     call.app.read(move |store| store.errand_counts(&workspace)).await
@@ -20,10 +21,10 @@ fn name(queue: &ErrandQueue) -> String {
 pub async fn sizes(call: Call) -> Answer {
     let asked: Vec<String> = call.query.all("taskType").map(str::to_owned).collect();
     let mut found: Map<String, Json> = asked.iter().map(|name| (name.clone(), json!(0))).collect();
-    for (queue, all, taken) in counts(&call).await? {
+    for (queue, waiting, _) in counts(&call).await? {
         let name = name(&queue);
         if asked.is_empty() || asked.contains(&name) {
-            found.insert(name, json!(all.saturating_sub(taken)));
+            found.insert(name, json!(waiting));
         }
     }
     ok(found)
@@ -34,19 +35,19 @@ pub async fn size(call: Call) -> Answer {
     let domain = body::query(&call, "domain")?.unwrap_or_default();
     let found = counts(&call).await?;
     let own = found.iter().find(|(queue, _, _)| queue.queue == task && queue.domain == domain);
-    ok(own.map_or(0, |(_, all, taken)| all.saturating_sub(*taken)))
+    ok(own.map_or(0, |(_, waiting, _)| *waiting))
 }
 
 pub async fn all(call: Call) -> Answer {
     let found = counts(&call).await?;
-    ok(found.iter().map(|(queue, all, taken)| (name(queue), json!(all - taken))).collect::<Map<String, Json>>())
+    ok(found.iter().map(|(queue, waiting, _)| (name(queue), json!(waiting))).collect::<Map<String, Json>>())
 }
 
 /// With how many somebody has, in the shape of a queue with one shard.
 pub async fn verbose(call: Call) -> Answer {
     let found = counts(&call).await?;
-    let one = |(queue, all, taken): &(ErrandQueue, u64, u64)| {
-        (name(queue), json!({"a": {"size": all - taken, "uacked": taken}}))
+    let one = |(queue, waiting, taken): &(ErrandQueue, u64, u64)| {
+        (name(queue), json!({"a": {"size": waiting, "uacked": taken}}))
     };
     ok(found.iter().map(one).collect::<Map<String, Json>>())
 }

@@ -181,7 +181,7 @@ impl Start {
     }
 
     /// What the run keeps of the request besides its input.
-    fn words(&self) -> Json {
+    pub fn words(&self) -> Json {
         let mut words = Map::new();
         if self.priority > 0 {
             words.insert("priority".to_owned(), self.priority.into());

@@ -60,7 +60,9 @@ impl Model {
             let (namespace, key) = match &op.kind {
                 OpKind::KvSet { namespace, key, .. }
                 | OpKind::KvGet { namespace, key, .. }
-                | OpKind::KvDelete { namespace, key, .. } => (namespace.clone(), key.clone()),
+                | OpKind::KvDelete { namespace, key, .. }
+                | OpKind::StateGet { namespace, key, .. }
+                | OpKind::StateSet { namespace, key, .. } => (namespace.clone(), key.clone()),
                 OpKind::Admit(_)
                 | OpKind::EnterLane
                 | OpKind::EnterLaneOrEnd { .. }
@@ -78,7 +80,13 @@ impl Model {
                     self.kv.insert(place.clone());
                     *overwrite || !there
                 }
-                OpKind::KvGet { error_on_missing, .. } => there || !error_on_missing,
+                OpKind::StateSet { .. } => {
+                    self.kv.insert(place.clone());
+                    true
+                }
+                OpKind::KvGet { error_on_missing, .. } | OpKind::StateGet { error_on_missing, .. } => {
+                    there || !error_on_missing
+                }
                 _ => {
                     self.kv.remove(&place);
                     there || !matches!(op.kind, OpKind::KvDelete { error_on_missing: true, .. })

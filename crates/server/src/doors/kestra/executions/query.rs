@@ -180,7 +180,7 @@ fn matching(field: Column, pattern: &str, flows: &[FlowRef]) -> Result<Vec<Strin
     let regex = built.map_err(|_| filters::invalid("the value of REGEX is not a regular expression"))?;
     let name = |flow: &FlowRef| match field {
         Column::Namespace => flow.namespace.clone(),
-        Column::FlowId | Column::Id | Column::Parent => flow.id.clone(),
+        Column::FlowId | Column::Id | Column::Parent | Column::Key | Column::Correlation => flow.id.clone(),
     };
     let names: BTreeSet<String> = flows.iter().map(name).filter(|name| regex.is_match(name)).collect();
     Ok(names.into_iter().collect())

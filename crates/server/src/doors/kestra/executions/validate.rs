@@ -64,9 +64,12 @@ fn inputs_shown(checked: Vec<CheckedInput>) -> Vec<Json> {
             let errors: Vec<Json> = input.errors.iter().map(|message| json!({"message": message})).collect();
             let mut out = json!({
                 "input": {"id": input.id, "type": input.kind, "required": input.required},
-                "enabled": true,
+                "enabled": input.enabled,
                 "isDefault": input.is_default,
             });
+            if let Some(values) = input.values {
+                out["input"]["values"] = values.into();
+            }
             if let Some(value) = input.value {
                 out["value"] = value;
             }

@@ -1,0 +1,263 @@
+//! What can be asked again: see [`crate::run::Wish`]. A refusal changes nothing and says why.
+
+use super::{Machine, NotPossible, refuse};
+use crate::ids::RunId;
+use crate::run::conclusion::Conclusion;
+use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, StepOutcome};
+use crate::run::state::{Phase, Work};
+use crate::run::step::StepKey;
+use crate::run::wish::{Asked, REPEAT_MS, Redo, Told, Upgrade, Wish};
+
+impl Machine<'_> {
+    pub(super) fn wish(&mut self, wish: Wish, by: By) -> Result<(), NotPossible> {
+        if self.is_granted(&wish) {
+            return Ok(());
+        }
+        match wish {
+            Wish::Pause => self.pause(by),
+            Wish::Resume => self.resume(by),
+            Wish::Terminate { failure } => self.terminate(by, failure),
+            Wish::Retry { anew } => self.retry(by, anew),
+            Wish::Redo(redo) => self.redo(by, *redo),
+            Wish::Skip { task, input, output } => self.skip(by, task, input, output),
+            Wish::Tell { variables, errand } => self.tell(by, variables, errand.map(|told| *told)),
+            Wish::Jump { task, input } => self.jump(by, &task, input),
+            Wish::Upgrade(upgrade) => self.upgrade(by, *upgrade),
+        }
+    }
+
+    /// The wish has come true already.
+    fn is_granted(&self, wish: &Wish) -> bool {
+        let last = self.state.asked.as_ref().filter(|asked| self.now.since(asked.at) < REPEAT_MS);
+        let last = last.filter(|_| !self.state.is_ended()).map(|asked| &asked.what);
+        match (wish, last) {
+            (Wish::Pause, _) => self.state.paused && !self.state.is_ended(),
+            (Wish::Terminate { .. }, _) => {
+                self.state.cancelling || self.state.phase == Phase::Ended(EndStatus::Cancelled)
+            }
+            (Wish::Skip { task, .. }, _) => self.state.skips.contains(task) && !self.state.is_ended(),
+            (Wish::Resume, Some(Asked::Resume)) | (Wish::Retry { .. }, Some(Asked::Retry)) => !self.state.paused,
+            (Wish::Redo(redo), Some(Asked::Redo(step))) => redo.back.as_ref().map(|back| &back.step) == step.as_ref(),
+            (Wish::Jump { task, .. }, Some(Asked::Jump(place))) => {
+                self.flow.flow.tasks.get(*place as usize).is_some_and(|found| found.id == *task)
+            }
+            (Wish::Upgrade(upgrade), Some(Asked::Upgrade(flow, revision))) => {
+                upgrade.flow == *flow && upgrade.revision == *revision
+            }
+            (
+                Wish::Resume
+                | Wish::Retry { .. }
+                | Wish::Redo(_)
+                | Wish::Tell { .. }
+                | Wish::Jump { .. }
+                | Wish::Upgrade(_),
+                _,
+            ) => false,
+        }
+    }
+
+    fn terminate(&mut self, by: By, failure: Failure) -> Result<(), NotPossible> {
+        match self.state.phase {
+            Phase::Ended(EndStatus::Completed) => refuse("the run completed; there is nothing left to end"),
+            Phase::Ended(_) if self.state.open_doubts() > 0 => {
+                refuse("an effect is in doubt; give a verdict first (semel run verdict)")
+            }
+            Phase::Ended(_) => {
+                let (status, warned) = (EndStatus::Cancelled, self.state.warned);
+                self.emit(Event::StatusChanged { status, warned, conclusion: None, by, failure: Some(failure) });
+                Ok(())
+            }
+            Phase::Waiting | Phase::Open | Phase::Finishing | Phase::RetryLater => {
+                self.stop(by, EndStatus::Cancelled, failure);
+                Ok(())
+            }
+        }
+    }
+
+    fn retry(&mut self, by: By, anew: bool) -> Result<(), NotPossible> {
+        self.may_restart()?;
+        self.reopen_with(by, anew, None);
+        self.watch_slas();
+        Ok(())
+    }
+
+    fn redo(&mut self, by: By, redo: Redo) -> Result<(), NotPossible> {
+        let Redo { back, flow, inputs, correlation_id } = redo;
+        self.may_replay()?;
+        let completed = self.state.phase == Phase::Ended(EndStatus::Completed);
+        let restartable = self.flow.flow.conductor.as_ref().is_none_or(|own| own.restartable);
+        if back.is_none() && completed && !restartable {
+            return refuse("the workflow is not restartable once it has completed");
+        }
+        if let Some((flow, revision)) = flow {
+            self.emit(Event::FlowChanged { by: by.clone(), flow, revision, at: self.now, places: vec![] });
+        }
+        if inputs.is_some() || correlation_id.is_some() {
+            self.emit(Event::InputsGiven { by: by.clone(), inputs, correlation_id });
+        }
+        match back {
+            None => self.replay(by, None)?,
+            Some(back) => {
+                let done: Vec<StepKey> = self.settled_steps(crate::run::VerdictKind::Done).collect();
+                let first = |key: &StepKey| {
+                    self.flow.flow.tasks.iter().position(|task| back.step.is_under(&key.child(&task.id)))
+                };
+                let from = first(&StepKey::root()).unwrap_or(0) as u32;
+                let step = back.step.clone();
+                let take = self.state.take + 1;
+                self.emit(Event::Replayed { by, take, from, at: self.now, back: Some(Box::new(back)) });
+                for key in done.into_iter().filter(|key| self.state.steps.contains_key(key)).collect::<Vec<_>>() {
+                    self.end_step(&key, StepOutcome::Success, None, None);
+                }
+                for key in self.state.evaluated_steps() {
+                    self.act(Action::Evaluate(key));
+                }
+                if let Some(parent) = step.parent() {
+                    self.start_step(&parent, step);
+                }
+                self.touch_all_groups();
+            }
+        }
+        self.watch_slas();
+        Ok(())
+    }
+
+    fn skip(
+        &mut self,
+        by: By,
+        task: String,
+        input: Option<Payload>,
+        output: Option<Payload>,
+    ) -> Result<(), NotPossible> {
+        if self.state.phase != Phase::Open || self.state.paused || self.state.is_stopping() {
+            return refuse(format!("the run is not running, so `{task}` cannot be skipped"));
+        }
+        if self.flow.task(&task).is_none() {
+            return refuse(format!("`{task}` is not a task of this flow"));
+        }
+        if self.state.steps.keys().any(|key| key.task_id() == task && key.iteration_number().is_none()) {
+            return refuse(format!("`{task}` has begun already; only a task that was not reached can be skipped"));
+        }
+        self.emit(Event::SkipAsked { by, task, input, output });
+        Ok(())
+    }
+
+    fn tell(&mut self, by: By, variables: Option<Payload>, errand: Option<Told>) -> Result<(), NotPossible> {
+        if self.state.is_ended() {
+            return refuse("the run has ended; its variables stay as they are");
+        }
+        if let Some(told) = &errand {
+            self.is_awaited(&told.step, told.attempt)?;
+        }
+        if let Some(variables) = variables {
+            self.emit(Event::VariablesSet { variables, by: Some(by) });
+        }
+        match errand {
+            Some(Told { step, attempt, said, seen }) => self.errand_said(&step, attempt, said, seen),
+            None => Ok(()),
+        }
+    }
+
+    /// What is under way at the top is skipped. What was sent must have settled: nobody would hear of its answer.
+    fn jump(&mut self, by: By, task: &str, input: Option<Payload>) -> Result<(), NotPossible> {
+        if self.state.phase != Phase::Open || self.state.is_stopping() || self.state.concluded.is_some() {
+            return refuse(format!("the run is not running, so it cannot go on from `{task}`"));
+        }
+        let Some(to) = self.flow.flow.tasks.iter().position(|found| found.id == task) else {
+            return refuse(format!("`{task}` is not a top-level task of this flow; a run goes on from one"));
+        };
+        let in_the_air = |work: &Work| matches!(work, Work::Sending(_) | Work::Op | Work::Child { run: None, .. });
+        if self.state.steps.values().any(|step| in_the_air(&step.work)) || self.state.open_doubts() > 0 {
+            return refuse("something was sent and its answer is awaited; try again when it is there");
+        }
+        let root = StepKey::root();
+        let body = self.state.group(&root).is_some_and(|group| group.stage == Stage::Body && !group.failed);
+        if !body {
+            return refuse("the run has failed and is about to end; retry it instead");
+        }
+        let to = to as u32;
+        // Going back is to ask for finished steps again.
+        let take = self.state.take + u32::from(to < self.state.tasks_reached());
+        let children: Vec<RunId> = self
+            .state
+            .steps
+            .values()
+            .filter_map(|step| match step.work {
+                Work::Child { run: Some(run), .. } => Some(run),
+                _ => None,
+            })
+            .collect();
+        for run in children {
+            self.act(Action::CancelChild { run, by: by.clone() });
+        }
+        let under_way: Vec<StepKey> =
+            self.state.steps.keys().filter(|key| key.parent().as_ref() == Some(&root)).cloned().collect();
+        self.emit(Event::Jumped { by, take, to, at: self.now, input });
+        for key in under_way {
+            self.clear_timers(|timer| timer.step.is_under(&key) && !timer.step.is_root());
+            self.end_step(&key, StepOutcome::Skipped, None, None);
+        }
+        self.touched.push_back(root);
+        Ok(())
+    }
+
+    /// All that is open must have its place in the new definition, which is the one the machine was given.
+    fn upgrade(&mut self, by: By, upgrade: Upgrade) -> Result<(), NotPossible> {
+        if self.state.phase != Phase::Open || self.state.is_stopping() || self.state.concluded.is_some() {
+            return refuse("the run is not running; only one that is can go on by another definition");
+        }
+        let mut places: Vec<(StepKey, u32)> = Vec::new();
+        for (key, step) in self.state.steps.iter().filter(|(key, _)| !key.is_root()) {
+            let Some(parent) = key.parent() else { continue };
+            if key.iteration_number().is_some() {
+                continue;
+            }
+            let (list, stage) = match self.state.group(&parent) {
+                Some(group) => (group.list.clone(), group.stage),
+                None => continue,
+            };
+            let children = self.flow.children(&parent, &list, stage);
+            let Some(place) = children.iter().position(|task| task.id == key.task_id()) else {
+                return refuse(format!("`{key}` is under way and has no place in the new definition"));
+            };
+            let group_like = self.flow.task(key.task_id()).is_some_and(|task| task.kind.handlers().is_some());
+            if matches!(step.work, Work::Group(_)) && !group_like {
+                return refuse(format!("`{key}` is under way and is another kind of task in the new definition"));
+            }
+            let ordered = self.state.group(&parent).is_some_and(|group| group.concurrent == 1 && group.count.is_none());
+            if ordered {
+                places.push((parent, place as u32 + 1));
+            }
+        }
+        if !places.iter().any(|(key, _)| key.is_root()) {
+            return refuse("nothing of the run is under way; resume it, then have it go on by another definition");
+        }
+        if upgrade.inputs.is_some() {
+            self.emit(Event::InputsGiven { by: by.clone(), inputs: upgrade.inputs, correlation_id: None });
+        }
+        for (task, output) in upgrade.missed {
+            let step = StepKey::root().child(&task);
+            let (take, at) = (self.state.take, self.now);
+            self.emit(Event::StepStarted { step: step.clone(), take, round: 0, at });
+            self.end_step(&step, StepOutcome::Skipped, output, None);
+        }
+        let (flow, revision) = (upgrade.flow, upgrade.revision);
+        self.emit(Event::FlowChanged { by, flow, revision, at: self.now, places });
+        self.touch_all_groups();
+        Ok(())
+    }
+
+    /// A sub-run that failed this run goes on: so does this one, and waits for it.
+    pub(super) fn child_reopened(&mut self, run: RunId, by: By) {
+        let ended = matches!(self.state.phase, Phase::Ended(EndStatus::Failed | EndStatus::Cancelled));
+        if !ended || self.state.open_doubts() > 0 || self.state.conclusion == Some(Conclusion::Retried) {
+            return;
+        }
+        let failed =
+            self.state.failed_children.iter().find(|(key, child)| **child == run && self.state.steps.contains_key(key));
+        if let Some((step, run)) = failed.map(|(step, run)| (step.clone(), *run)) {
+            self.reopen_with(by, false, Some((step, run)));
+            self.watch_slas();
+        }
+    }
+}
