@@ -63,7 +63,7 @@ async fn bring(server: &Server, key: &str, prior: &str) -> Option<String> {
     match prior {
         "running" => {}
         "paused" => {
-            server.control(&id, "pause").await.ok();
+            server.put(&format!("/api/workflow/{id}/pause"), json!({})).await.ok();
             until(server, &id, "PAUSED").await;
         }
         "completed" | "deleted" => {
@@ -75,13 +75,13 @@ async fn bring(server: &Server, key: &str, prior: &str) -> Option<String> {
             until(server, &id, "FAILED").await;
         }
         "terminated" => {
-            server.control(&id, "cancel").await.ok();
+            server.delete(&format!("/api/workflow/{id}?reason=enough")).await.ok();
             until(server, &id, "TERMINATED").await;
         }
         other => panic!("{other}"),
     }
     if prior == "deleted" {
-        assert_eq!(server.delete(&format!("/v1/runs/{id}")).await.status, 204);
+        server.delete(&format!("/api/workflow/{id}/remove")).await.ok();
         assert_eq!(server.get(&format!("/api/workflow/{id}")).await.status, 404);
     }
     Some(id)
