@@ -283,8 +283,19 @@ pub struct ErrandTold {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum ErrandAnswer {
-    Done { output: Json },
-    Failed { message: String, output: Option<Json>, for_good: bool },
+    Done {
+        output: Json,
+    },
+    Failed {
+        message: String,
+        output: Option<Json>,
+        for_good: bool,
+    },
+    /// Whoever had it has given it up, and nobody else is to try.
+    Cancelled {
+        message: String,
+        output: Option<Json>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -27,6 +27,9 @@ impl Engine {
                 if let Err(error) = self.hear_changes().await {
                     tracing::error!(%error, "changes of runs cannot be read");
                 }
+                if let Err(error) = self.hear_events().await {
+                    tracing::error!(%error, "events cannot be read");
+                }
                 if let Err(error) = self.tell_late_errands().await {
                     tracing::error!(%error, "errands cannot be read");
                 }

@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 use semel_core::run::{By, StepKey};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
-use semel_store::{Done, ErrandQueue, ErrandRow, ErrandWord, LogLine, StoreError, TakeErrands, Work};
+use semel_store::{
+    Done, ErrandQueue, ErrandRow, ErrandWord, LogLine, StoreError, TASK_DEFINITIONS, TakeErrands, TakeRate, Work,
+};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,8 +114,20 @@ impl Engine {
         Ok(!matches!(done, Done::Missing))
     }
 
-    /// Hands errands out; waits at most so long for the first.
-    pub async fn take_errands(&self, request: TakeErrands, wait: Duration) -> Result<Vec<Errand>, StoreError> {
+    /// Hands errands out; waits at most so long for the first. What the registered definition of the task says about how
+    /// many may be out, and how many may be taken within so long, counts where the request says nothing.
+    pub async fn take_errands(&self, mut request: TakeErrands, wait: Duration) -> Result<Vec<Errand>, StoreError> {
+        let definition = self.store().kv(&request.workspace, TASK_DEFINITIONS, &request.from.queue)?;
+        if let Some(definition) = definition {
+            let number = |name: &str| definition.value[name].as_u64().filter(|number| *number > 0);
+            let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            request.limit = request.limit.or(number("concurrentExecLimit").map(small));
+            let rate = number("rateLimitPerFrequency").map(|count| TakeRate {
+                count: small(count),
+                window_ms: i64::from(small(number("rateLimitFrequencyInSeconds").unwrap_or(1))) * 1_000,
+            });
+            request.rate = request.rate.or(rate);
+        }
         self.poll_book.note(&request, self.clock.now());
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
         let bell = (!wait.is_zero()).then(|| self.bells.at(&request.workspace, &request.from.queue));

@@ -1,22 +1,16 @@
 //! Evaluating a step: its `runIf`, then what its kind needs. Pure work is done on the spot.
 
-use crate::admit::{Lineage, prepare};
-use crate::api::{AdmitError, FlowLookupError, Occurrence};
-use crate::away;
-use crate::conductor::exit_state;
+use crate::conductor::{DYNAMIC, exit_state};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
 use crate::scope::{ExprScope, Services};
-use semel_core::admission::{MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom};
 use semel_core::duration;
-use semel_core::ir::{
-    ConductorFlow, ExitState, LeafMode, MERGE_PART, OnTime, PauseSpec, SlaRule, SubflowSpec, Task, TaskKind, UntilSpec,
-};
+use semel_core::ir::{ExitState, LeafMode, MERGE_PART, OnTime, PauseSpec, Retry, SlaRule, Task, TaskKind, UntilSpec};
 use semel_core::limits::Limits;
 use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey, VariableChange, Work};
-use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
+use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, EvalError, Template, Value, conductor, render, render_json};
-use semel_store::{OpKind, ParentRef};
+use semel_store::OpKind;
 use semel_tasks::{InlineOutcome, Level, LogLine, effect_class, own_expressions, run_inline, timeout_hint_ms};
 use serde_json::{Value as Json, json};
 
@@ -28,6 +22,8 @@ const KEY_WINDOW_MS: i64 = 86_400_000;
 pub struct Found {
     pub logs: Vec<LogLine>,
     pub op: Option<OpKind>,
+    /// How often the step is tried, where its definition is not in the flow.
+    pub retry: Option<Box<Retry>>,
 }
 
 /// The run a step belongs to, as sub-runs need it.
@@ -95,7 +91,7 @@ impl Evaluator<'_> {
                 let state = state.ok_or_else(|| {
                     Failure::new("bad_state", format!("`{word}` is not a state that a run can be ended with"))
                 })?;
-                Ok(Evaluated::Exit { state })
+                Ok(Evaluated::Exit { state, reason: self.exit_reason(task) })
             }
             TaskKind::If { condition, .. } => {
                 let yes = self.text(condition)?.is_truthy_text();
@@ -125,6 +121,9 @@ impl Evaluator<'_> {
             }
             TaskKind::Pause(spec) => self.pause(task, spec),
             TaskKind::Subflow(spec) => {
+                if self.flow.is_conductor() {
+                    self.note_retry(task, found)?;
+                }
                 found.op = Some(self.child(key, spec)?);
                 Ok(Evaluated::Child)
             }
@@ -134,8 +133,10 @@ impl Evaluator<'_> {
 
     /// The flow's outputs; `None` when it declares none.
     pub fn outputs(&self) -> Result<Option<Payload>, Failure> {
-        if self.flow.index.flow.outputs.is_empty() && self.flow.is_conductor() {
-            return Ok(Some(Payload::new(self.scope.memory.notes.last_output().to_stored())));
+        if self.flow.is_conductor()
+            && let Some(given) = self.scope.memory.notes.run_output(self.flow)
+        {
+            return Ok(Some(Payload::new(given.to_stored())));
         }
         if self.flow.index.flow.outputs.is_empty() {
             return Ok(None);
@@ -206,7 +207,7 @@ impl Evaluator<'_> {
         Ok(Evaluated::Pause { ms: Some(self.duration(duration, "pauseDuration")?), late })
     }
 
-    fn instant(&self, template: &str, what: &str) -> Result<Millis, Failure> {
+    pub(crate) fn instant(&self, template: &str, what: &str) -> Result<Millis, Failure> {
         let text = self.plain_text(template, what)?;
         let wrong = || Failure::new("bad_date", format!("`{what}` must be a date such as 2026-05-01T08:00:00Z"));
         Millis::parse_rfc3339(&text).ok_or_else(wrong)
@@ -251,6 +252,7 @@ impl Evaluator<'_> {
         let written = config;
         let config = match (mode, task.type_name.as_str()) {
             (LeafMode::Errand, _) => Value::Null,
+            (LeafMode::Effect, _) if self.flow.is_conductor() => self.defined_input(task, written, found)?,
             (_, MERGE_PART) => self.batch_outputs(key, written),
             _ => self.rendered(task, written)?,
         };
@@ -261,6 +263,10 @@ impl Evaluator<'_> {
         match mode {
             LeafMode::Inline if self.flow.is_conductor() => self.conductor_leaf(task, &config),
             LeafMode::Inline => Ok(self.inline(task, &config, found)),
+            LeafMode::Op if self.flow.is_conductor() => {
+                found.op = Some(self.conductor_op(key, task, &config)?);
+                Ok(Evaluated::Op)
+            }
             LeafMode::Op => {
                 let plain = config.to_plain_json().ok_or_else(|| {
                     Failure::new(
@@ -271,13 +277,14 @@ impl Evaluator<'_> {
                 found.op = Some(self.kv_op(key, &task.type_name, &plain)?);
                 Ok(Evaluated::Op)
             }
-            LeafMode::Effect => self.effect(task, &config, found),
+            LeafMode::Effect => self.effect(task, &task.type_name, &config, found),
+            LeafMode::Errand if task.type_name == DYNAMIC => self.dynamic(key, task, written, found),
             LeafMode::Errand => self.errand(written, self.scope.memory.given.get(key)),
         }
     }
 
     /// The properties of a task, but for those that it evaluates itself.
-    fn rendered(&self, task: &Task, config: &Json) -> Result<Value, Failure> {
+    pub(crate) fn rendered(&self, task: &Task, config: &Json) -> Result<Value, Failure> {
         let own: Vec<&str> = own_expressions(&task.type_name).collect();
         let Json::Object(fields) = config else { return self.json(config) };
         if task.type_name == "output.OutputValues" {
@@ -343,8 +350,15 @@ impl Evaluator<'_> {
         }
     }
 
-    fn effect(&self, task: &Task, config: &Value, found: &mut Found) -> Result<Evaluated, Failure> {
-        if task.type_name == "storage.Write" && config.is_tainted() {
+    /// What a task of this type would do; that of the task itself may be known only now.
+    pub(crate) fn effect(
+        &self,
+        task: &Task,
+        type_name: &str,
+        config: &Value,
+        found: &mut Found,
+    ) -> Result<Evaluated, Failure> {
+        if type_name == "storage.Write" && config.is_tainted() {
             let text = "files keep plain values; they cannot hold a secret";
             return Err(Failure::new("secret_not_allowed", text));
         }
@@ -355,11 +369,11 @@ impl Evaluator<'_> {
             return Ok(Evaluated::Inline { result: Ok(Some(output)), labels: None });
         }
         let masked = config.to_masked_json();
-        let class = task.effect.class.unwrap_or_else(|| effect_class(&task.type_name, &masked));
+        let class = task.effect.class.unwrap_or_else(|| effect_class(type_name, &masked));
         let out_key = task.effect.key.as_ref().map(|template| self.plain_text(template, "effect.key")).transpose()?;
         let timeout_ms = task
             .timeout_ms
-            .or_else(|| timeout_hint_ms(&task.type_name, &masked).and_then(|ms| i64::try_from(ms).ok()))
+            .or_else(|| timeout_hint_ms(type_name, &masked).and_then(|ms| i64::try_from(ms).ok()))
             .unwrap_or(self.limits.http_timeout_ms as i64);
         Ok(Evaluated::Effect {
             class,
@@ -369,101 +383,6 @@ impl Evaluator<'_> {
             request,
         })
     }
-
-    /// A sub-run goes through the one admission, in the transaction that records the step.
-    fn child(&self, key: &StepKey, spec: &SubflowSpec) -> Result<OpKind, Failure> {
-        if self.family.depth + 1 > self.limits.subrun_depth_max {
-            let text = format!("sub-runs may nest {} deep", self.limits.subrun_depth_max);
-            return Err(Failure::new("subflow_too_deep", text));
-        }
-        let (namespace, name) =
-            (self.plain_text(&spec.namespace, "namespace")?, self.plain_text(&spec.flow_id, "flowId")?);
-        let terms = spec.terms.as_deref();
-        let target = match terms {
-            Some(terms) => self.workflow_named(&namespace, &name, terms)?,
-            None => FlowRef::new(namespace, &name),
-        };
-        let found = match spec.revision {
-            Some(revision) => self.flows.revision(self.workspace, &target, revision),
-            None => self.flows.head(self.workspace, &target),
-        };
-        let flow = found.map_err(|error| {
-            if let FlowLookupError::Store(error) = &error {
-                away::note(error);
-            }
-            Failure::new("flow_unknown", error.to_string())
-        })?;
-        let inputs = self.json(&spec.inputs)?;
-        // The child's own store form keeps holes; what the caller of an API sends cannot have any.
-        let plain = inputs.to_plain_json().ok_or_else(|| {
-            Failure::new(
-                "secret_not_allowed",
-                "a sub-run's inputs cannot hold a secret; read it with secret() in the sub-flow",
-            )
-        })?;
-        let mut labels: Vec<(String, String)> = Vec::new();
-        if spec.inherit_labels {
-            labels.extend(self.scope.memory.labels.clone());
-        }
-        // What a hidden run starts is hidden too.
-        let kind = self.scope.memory.labels.get_key_value(semel_core::labels::KIND);
-        labels.extend(kind.map(|(name, value)| (name.clone(), value.clone())));
-        for (name, template) in &spec.labels {
-            labels.push((name.clone(), self.plain_text(template, "labels")?));
-        }
-        let caller_key = match (&spec.key, terms) {
-            (Some(template), Some(_)) => Some(self.start_key(template)?),
-            (Some(template), None) => Some(self.plain_text(template, "idempotencyKey")?),
-            (None, Some(terms)) if terms.inherits_key => self.scope.memory.trigger.get("key").map(|key| key.to_text()),
-            (None, _) => None,
-        };
-        let step_id = self.scope.run.map(|r| r.state.step_id(key).hex()).unwrap_or_default();
-        let round = self.scope.run.map_or(0, |r| r.state.round);
-        let child_round = self.scope.run.map_or(0, |r| r.state.child_round);
-        let correlation = terms.and_then(|terms| terms.correlation_id.as_ref());
-        let correlation = correlation.map(|template| self.plain_text(template, "correlationId")).transpose()?;
-        let trigger = self.parent_words(terms, &step_id)?;
-        let round = if spec.new_on_restart { round } else { child_round };
-        let intrinsic_key = if round > 0 { format!("{step_id}-{round}") } else { step_id };
-        let start_at = spec.schedule_date.as_ref().map(|date| self.instant(date, "scheduleDate")).transpose()?;
-        let occurrence = Occurrence {
-            workspace: self.workspace.clone(),
-            flow,
-            door: Door::Subflow,
-            caller: format!("run {}", self.family.run),
-            intrinsic_key: Some(intrinsic_key),
-            caller_key,
-            door_preset: PresetName::Semel,
-            request_preset: terms.and_then(|terms| terms.strategy),
-            scope: terms.map(|_| ConductorFlow::key_scope(&name)),
-            inputs: if plain.is_null() { json!({}) } else { plain },
-            trigger: trigger.into(),
-            trigger_id: None,
-            labels,
-            correlation_id: Some(correlation.unwrap_or_else(|| self.family.correlation_id.to_owned())),
-            run: None,
-            start_at,
-            breakpoints: vec![],
-        };
-        let explicit = occurrence.caller_key.is_some();
-        let lineage = Lineage {
-            parent: ParentRef { run: self.family.run, step: key.clone(), waits: spec.wait },
-            root: self.family.root,
-            depth: self.family.depth + 1,
-        };
-        let mut request = prepare(self.services, occurrence, None, Some(lineage), self.now).map_err(|e| match e {
-            AdmitError::Inputs(fields) => {
-                let text: Vec<String> = fields.into_iter().map(|f| format!("{}: {}", f.field, f.message)).collect();
-                Failure::new("input_invalid", text.join("; "))
-            }
-            other => Failure::new("subflow_refused", other.to_string()),
-        })?;
-        if !explicit {
-            request.policy = CHILD_POLICY;
-        }
-        request.announced = self.flows.is_heard(self.workspace, &["CANCELLED", "FAILED"]);
-        Ok(OpKind::Admit(Box::new(request)))
-    }
 }
 
 fn variables_fail(code: &str, what: &str, names: &[&String]) -> Evaluated {
@@ -471,19 +390,6 @@ fn variables_fail(code: &str, what: &str, names: &[&String]) -> Evaluated {
     let failure = Failure::new(code, format!("{what} {}", names.join(", ")));
     Evaluated::Inline { result: Err(failure), labels: None }
 }
-
-/// A parent that goes on after a failure goes on with the same child, whose finished effects stay.
-const CHILD_POLICY: Policy = Policy {
-    live: OnLive::Attach,
-    done: OnDone::Replay,
-    failed: OnEnded::Resume,
-    cancelled: OnEnded::Resume,
-    mismatch: MismatchPolicy::Ignore,
-    window: Window::For { from: WindowFrom::Completed, duration_ms: 30 * 86_400_000 },
-    late: semel_core::admission::LatePolicy::Start,
-    require_key: false,
-    expire_live: false,
-};
 
 /// A configuration whose `input` is what somebody gave instead.
 fn with_input(config: Value, given: &Value) -> Value {

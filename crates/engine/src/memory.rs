@@ -253,6 +253,7 @@ impl Memory {
             | Event::ErrandSet { request: None, .. }
             | Event::ErrandAnswered { .. }
             | Event::OpRequested { .. }
+            | Event::RetrySet { .. }
             | Event::ChildRequested { .. }
             | Event::ChildEnded { .. }
             | Event::DoubtsBelow { .. }

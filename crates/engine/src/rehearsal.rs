@@ -17,7 +17,7 @@ use semel_core::ir::{CONDUCTOR_NAMESPACE, EffectClass, ErrandKind, Flow, TaskKin
 use semel_core::run::{By, FlowIndex, Seen, StepKey};
 use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
 use semel_store::memory::MemoryStore;
-use semel_store::{Done, FlowRow, KvRow, PushRule, Store, StoreError, TASK_DEFINITIONS, Work};
+use semel_store::{Done, FlowRow, KvRow, PushRule, Reads, Store, StoreError, TASK_DEFINITIONS, Work};
 use semel_tasks::{Outcome, Request, effect_class};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -415,6 +415,9 @@ fn outcome(mock: Mock) -> Outcome {
         ErrandAnswer::Done { output } => Outcome::Done { output },
         ErrandAnswer::Failed { message, output, .. } => {
             Outcome::FailedClean { code: "mocked", message, output, retryable: true }
+        }
+        ErrandAnswer::Cancelled { message, output } => {
+            Outcome::FailedClean { code: "mocked", message, output, retryable: false }
         }
     }
 }

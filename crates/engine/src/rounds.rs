@@ -25,7 +25,8 @@ impl Evaluator<'_> {
             return Ok(Evaluated::Answered { output, failure: None, stop: false });
         }
         let Some(bound) = self.bound_reached(key, spec, count)? else {
-            return Ok(Evaluated::Again { ms: self.duration(&spec.interval, "interval")? });
+            let first_ms = self.duration(&spec.interval, "interval")?;
+            return Ok(Evaluated::Again { ms: spec.growth.map_or(first_ms, |growth| growth.wait_ms(first_ms, count)) });
         };
         found.logs.push(LogLine { level: Level::Warn, message: bound.to_owned() });
         let fails = match &spec.fail_on_max {

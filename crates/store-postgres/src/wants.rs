@@ -4,7 +4,8 @@ use semel_core::run::Status;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::script::watch_hash;
 use semel_store::{
-    AdmitRequest, CACHE_NAMESPACE, CommitOp, ErrandChange, ErrandQueue, Hearing, OpKind, RunCommit, Settle, Work,
+    AdmitRequest, CACHE_NAMESPACE, CommitOp, EVENTS, ErrandChange, ErrandQueue, Hearing, OpKind, RunCommit, Settle,
+    TAKEN_LATELY, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -185,6 +186,9 @@ impl Wants {
                 if request.limit.is_some() {
                     self.taken_errands.insert((ws.clone(), request.from.queue.clone()));
                 }
+                if request.rate.is_some() {
+                    self.kv.insert((ws.clone(), TAKEN_LATELY.to_owned(), request.from.queue.clone()));
+                }
             }
             Work::TouchErrand { workspace, id, .. } => _ = self.errands.insert((workspace.clone(), *id)),
             Work::TellLate { limit } => _ = self.asks.insert(Ask::LateErrands { limit: *limit }),
@@ -304,6 +308,9 @@ impl Wants {
                 | OpKind::StateGet { namespace, key, .. }
                 | OpKind::StateSet { namespace, key, .. } => {
                     self.kv.insert((workspace.clone(), namespace.clone(), key.clone()));
+                }
+                OpKind::Publish { key, .. } => {
+                    self.kv.insert((workspace.clone(), EVENTS.to_owned(), key.clone()));
                 }
                 OpKind::Toggle { flow, .. } => _ = self.schedules.insert((workspace.clone(), flow.clone())),
                 OpKind::Admit(request) => self.admission(request),

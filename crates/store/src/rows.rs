@@ -57,6 +57,15 @@ pub const CACHE_NAMESPACE: &str = "/cache";
 /// Where the registered definitions of Conductor's tasks are, by name.
 pub const TASK_DEFINITIONS: &str = "/conductor/task";
 
+/// Events that Conductor's EVENT tasks have published and no handler has seen yet, in order of time.
+pub const EVENTS: &str = "/conductor/event";
+
+/// Where the event handlers of Conductor's are, by name.
+pub const EVENT_HANDLERS: &str = "/conductor/handler";
+
+/// When errands of a queue were taken last, where only so many may be within so long.
+pub const TAKEN_LATELY: &str = "/conductor/taken";
+
 /// Keys of the server's own, which no author, caller or person can name.
 pub fn is_own_namespace(name: &str) -> bool {
     name.starts_with('/')
@@ -284,6 +293,8 @@ pub enum Inbox {
     ChildEnded {
         run: RunId,
         status: EndStatus,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conclusion: Option<Conclusion>,
         outputs: Json,
         doubts: u32,
     },

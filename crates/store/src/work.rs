@@ -290,8 +290,17 @@ pub struct TakeErrands {
     pub count: u32,
     /// At most so many of the queue may be out at once.
     pub limit: Option<u32>,
+    /// At most so many of the queue may be taken within so long.
+    pub rate: Option<TakeRate>,
     /// Whoever asks has just answered this errand. Asked once more, it gets the same one again.
     pub after: Option<Hash16>,
+}
+
+/// So many within so long, counted back from each moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakeRate {
+    pub count: u32,
+    pub window_ms: i64,
 }
 
 /// What whoever has an errand says of it meanwhile.
@@ -340,6 +349,12 @@ pub enum OpKind {
         namespace: String,
         key: String,
         data: serde_json::Map<String, Json>,
+    },
+    /// Leave an event for whoever handles it; `output` is what the step gives.
+    Publish {
+        key: String,
+        event: Json,
+        output: Json,
     },
     /// Switch a trigger on or off.
     Toggle {

@@ -85,6 +85,12 @@ pub struct ConductorTask {
     /// Its failure lets what runs beside it end by itself before the run fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub permissive: bool,
+    /// `retryCount`, which counts instead of that of the task definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_count: Option<u32>,
+    /// Its task definition came with it: no registered one counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub defined: bool,
 }
 
 /// What an errand's config holds: a step that is done when somebody outside says so.
@@ -164,6 +170,9 @@ pub struct DoWhile {
 /// How a workflow is started by another one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartTerms {
+    /// A template that gives all of the request; nothing else here counts then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Template>,
     /// Without one, or where it gives 0 or null, the newest version counts. A number, or a template that gives one.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub version: Json,

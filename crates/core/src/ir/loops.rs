@@ -10,6 +10,9 @@ pub struct UntilSpec {
     pub condition: Template,
     /// Between the end of a round and the start of the next.
     pub interval: Template,
+    /// How the interval grows from round to round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth: Option<Growth>,
     /// A number or a template that gives one; without it there is no bound but the limits'.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_iterations: Option<Json>,
@@ -24,6 +27,27 @@ pub struct UntilSpec {
     pub do_while: Option<DoWhile>,
     #[serde(flatten)]
     pub group: Group,
+}
+
+/// How a wait between rounds grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Growth {
+    /// By the first wait each time.
+    Linear,
+    /// Twice as long each time.
+    Exponential,
+}
+
+impl Growth {
+    /// The wait after so many rounds.
+    pub fn wait_ms(self, first_ms: i64, rounds: u32) -> i64 {
+        let times = match self {
+            Growth::Linear => i64::from(rounds.max(1)),
+            Growth::Exponential => 1_i64.checked_shl(rounds.saturating_sub(1)).filter(|n| *n > 0).unwrap_or(i64::MAX),
+        };
+        first_ms.saturating_mul(times)
+    }
 }
 
 /// A round for each value; what a round gives is seen outside only through `outputs`.

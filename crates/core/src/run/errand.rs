@@ -105,6 +105,10 @@ pub struct Seen {
 
 /// The code of the failure of what took too long.
 pub const TIMED_OUT: &str = "timed_out";
+/// The code of the failure of what was given up by whoever had it, or of a sub-run that was.
+pub const CANCELLED: &str = "cancelled";
+/// The code of the failure of what no other attempt would help.
+pub const FAILED_FOR_GOOD: &str = "failed_for_good";
 
 /// The name of one attempt at a step: each attempt has its own, and so does its answer.
 pub fn errand_id(step_id: Hash16, attempt: u32) -> Hash16 {

@@ -7,7 +7,7 @@ use super::errand::{ErrandEnd, ErrandTerms, Seen};
 pub use super::input::{Evaluated, Input, Performed, VariableChange};
 use super::step::StepKey;
 use crate::ids::{FlowRef, Hash16, RunId};
-use crate::ir::{EffectClass, OnTime};
+use crate::ir::{EffectClass, OnTime, Retry};
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -376,6 +376,11 @@ pub enum Event {
         labels: Payload,
         by: By,
     },
+    /// How often the step is tried, as it was known when the step was evaluated first.
+    RetrySet {
+        step: StepKey,
+        retry: Box<Retry>,
+    },
     /// Variables of the run, over those that it had.
     VariablesSet {
         variables: Payload,
@@ -423,6 +428,9 @@ pub enum Event {
     Exited {
         step: StepKey,
         outcome: StepOutcome,
+        /// Unless it ends well.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
     },
     Paused {
         by: By,
@@ -571,6 +579,7 @@ impl Event {
             Event::Replayed { back, .. } => back.iter_mut().flat_map(|back| back.payloads_mut()).collect(),
             Event::SkipAsked { input, output, .. } => input.iter_mut().chain(output).collect(),
             Event::Jumped { input, .. } => input.iter_mut().collect(),
+            Event::Exited { failure, .. } => of(failure).into_iter().collect(),
             Event::Concluded { outputs, failure, .. } | Event::Ended { outputs, failure, .. } => {
                 outputs.iter_mut().chain(of(failure)).collect()
             }
@@ -580,8 +589,8 @@ impl Event {
             | Event::StepStarted { .. }
             | Event::GroupAsks { .. }
             | Event::GroupStage { .. }
+            | Event::RetrySet { .. }
             | Event::StepPaused { .. }
-            | Event::Exited { .. }
             | Event::TimerSet { .. }
             | Event::TimerCleared { .. }
             | Event::TimerFired { .. }

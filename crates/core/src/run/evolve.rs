@@ -37,6 +37,11 @@ impl RunState {
             | Event::VariablesUnset { .. }
             | Event::ErrandAnswered { .. }
             | Event::Forced { .. } => {}
+            Event::RetrySet { step, retry } => {
+                if let Some(step) = self.steps.get_mut(step) {
+                    step.retry = Some(retry.clone());
+                }
+            }
             Event::ReplayOf { from, .. } => self.seeded = *from,
             Event::RetryOf { .. } => self.carry_on(),
             Event::SlaBroken { sla } => {
@@ -143,7 +148,9 @@ impl RunState {
             }
             Event::StepPaused { step, late, .. } => self.pause_step(step, *late),
             Event::StepResumed { step, how, list, failure, .. } => self.resume_step(step, *how, list, failure.as_ref()),
-            Event::Exited { step, outcome } => self.exit = Some(Exit { step: step.clone(), outcome: *outcome }),
+            Event::Exited { step, outcome, failure } => {
+                self.exit = Some(Exit { step: step.clone(), outcome: *outcome, failure: failure.clone() });
+            }
             Event::Paused { .. } => (self.paused, self.asked) = (true, None),
             Event::Resumed { at, .. } => {
                 self.asked = at.map(|at| LastAsked { what: Asked::Resume, at });
@@ -254,10 +261,8 @@ impl RunState {
         } else {
             Work::Group(GroupState { asks, ..GroupState::new(ListName::Tasks, 1, None) })
         };
-        self.steps.insert(
-            key.clone(),
-            Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, errand: false, work },
-        );
+        let step = Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, errand: false, retry: None, work };
+        self.steps.insert(key.clone(), step);
     }
 
     fn answer_group(&mut self, key: &StepKey, stop: bool, failure: Option<&Failure>) {
@@ -523,5 +528,5 @@ impl RunState {
 
 pub(super) fn root_step(take: u32) -> Step {
     let work = Work::Group(GroupState::new(ListName::Tasks, 1, None));
-    Step { take, round: 0, attempt: 1, first_at: None, new_keys: 0, errand: false, work }
+    Step { take, round: 0, attempt: 1, first_at: None, new_keys: 0, errand: false, retry: None, work }
 }

@@ -10,7 +10,7 @@ use super::event::{By, EndStatus, Failure, ListName, Payload, StepOutcome, Verdi
 use super::step::StepKey;
 use super::wish::Wish;
 use crate::ids::RunId;
-use crate::ir::{EffectClass, ExitState, OnTime};
+use crate::ir::{EffectClass, ExitState, OnTime, Retry};
 
 /// What happened to a run.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub enum Input {
     Evaluated {
         step: StepKey,
         result: Result<Evaluated, Failure>,
+        /// How often the step is tried, where that is known only now.
+        retry: Option<Box<Retry>>,
     },
     /// Answer to [`Action::EvaluateOutputs`].
     OutputsEvaluated(Result<Option<Payload>, Failure>),
@@ -45,6 +47,7 @@ pub enum Input {
     ChildEnded {
         run: RunId,
         status: EndStatus,
+        conclusion: Option<Conclusion>,
         outputs: Payload,
         doubts: u32,
     },
@@ -184,6 +187,8 @@ pub enum Evaluated {
     /// The flow ends its run.
     Exit {
         state: ExitState,
+        /// In the author's words.
+        reason: Option<String>,
     },
     /// Stand still, at most this long.
     Pause {

@@ -58,8 +58,16 @@ impl RunState {
         }
         let work = Work::Group(frame.group.clone());
         let first_at = self.steps.get(&frame.step).and_then(|step| step.first_at).or(Some(at));
-        let step =
-            Step { take: frame.take, round: frame.round, attempt: 1, first_at, new_keys: 0, errand: false, work };
+        let step = Step {
+            take: frame.take,
+            round: frame.round,
+            attempt: 1,
+            first_at,
+            new_keys: 0,
+            errand: false,
+            retry: None,
+            work,
+        };
         self.steps.insert(frame.step.clone(), step);
     }
 

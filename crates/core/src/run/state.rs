@@ -6,7 +6,7 @@ use super::event::{EndStatus, Failure, ListName, Payload, Stage, StepOutcome, Ti
 use super::step::{StepKey, step_id};
 use super::wish::LastAsked;
 use crate::ids::{Hash16, RunId};
-use crate::ir::{EffectClass, OnTime};
+use crate::ir::{EffectClass, OnTime, Retry};
 use crate::planted;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
@@ -125,6 +125,9 @@ pub struct Step {
     /// Someone outside carries it out: each attempt has a name of its own, so they are counted on for ever.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub errand: bool,
+    /// Counts instead of what the task says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Box<Retry>>,
     pub work: Work,
 }
 
@@ -226,6 +229,8 @@ pub enum Asks {
 pub struct Exit {
     pub step: StepKey,
     pub outcome: StepOutcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
 }
 
 /// Children of a group that start when what they depend on is done, by task id.

@@ -18,7 +18,11 @@ fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
 impl Evaluator<'_> {
     /// The word of a task type that Conductor has.
     pub(crate) fn conductor_leaf(&self, task: &Task, config: &Value) -> Result<Evaluated, Failure> {
-        let word = task.type_name.strip_prefix("conductor.").unwrap_or(&task.type_name);
+        self.computed(task, task.type_name.strip_prefix("conductor.").unwrap_or(&task.type_name), config)
+    }
+
+    /// What a task of this type gives.
+    pub(crate) fn computed(&self, task: &Task, word: &str, config: &Value) -> Result<Evaluated, Failure> {
         let output = match word {
             "NOOP" => map([]),
             "INLINE" => self.picked(config)?,
@@ -26,6 +30,7 @@ impl Evaluator<'_> {
             "JOIN" => self.joined(config),
             "EXCLUSIVE_JOIN" => self.joined_by_one(config)?,
             "TERMINATE" => workflow_output(config),
+            "GET_WORKFLOW" => self.workflow_of(config)?,
             "FORK_TASKS" => fork::tasks(config, self.scope.memory.notes.is_first_fork(task, self.flow))?,
             "SET_VARIABLE" => return self.variables(config),
             other => return Err(Failure::new("unknown_type", format!("no task type `{other}` of this kind"))),

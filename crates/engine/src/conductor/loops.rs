@@ -69,6 +69,16 @@ impl Evaluator<'_> {
     }
 }
 
+impl Evaluator<'_> {
+    /// Why a TERMINATE ends the run, in its author's words.
+    pub(crate) fn exit_reason(&self, task: &Task) -> Option<String> {
+        let own = task.id.strip_suffix("~exit").filter(|_| self.flow.is_conductor())?;
+        let task = self.flow.index.task(own)?.conductor.as_ref()?;
+        let reason = self.json(task.input.get("terminationReason")?).ok()?;
+        (reason != Value::Null).then(|| print(&reason))
+    }
+}
+
 /// TERMINATE's word for how the run ends.
 pub fn exit_state(word: &str) -> Option<ExitState> {
     match word.trim() {

@@ -3,24 +3,32 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `notes` | what a run knows about its tasks, by reference name, folded from the journal |
+//! | `others` | what a task says to the outside of its run: events, and word to other workflows |
 //! | `roots` | `workflow`, and one root for each reference name |
 //! | `leaves` | tasks that only compute: joins, picks, jq, variables |
+//! | `definitions` | task definitions: what counts of one, and where it is found |
+//! | `dynamic` | tasks whose type is known only when they start |
 //! | `errands` | tasks that someone outside carries out |
 //! | `fork` | the tasks of a dynamic fork |
 //! | `loops` | what a DO_WHILE does after a round |
 //! | `starts` | which workflow a task starts, and under which key |
 //! | `story` | a run as its door shows it |
 
+mod definitions;
+mod dynamic;
 mod errands;
 mod fork;
 mod leaves;
 mod loops;
 mod notes;
+mod others;
 mod roots;
 mod starts;
 mod story;
 
+pub(crate) use dynamic::{DYNAMIC, performed_as};
 pub use loops::exit_state;
 pub use notes::Notes;
+pub(crate) use starts::strategy;
 pub use starts::sub_workflow_output;
 pub use story::{TaskStory, WorkflowStory};

@@ -5,7 +5,7 @@ use crate::flows::LoadedFlow;
 use indexmap::IndexMap;
 use semel_core::Millis;
 use semel_core::ir::{DoWhile, FORKED_REFERENCE, Task, TaskKind, UntilSpec};
-use semel_core::run::{Back, Event, Failure, StepKey, StepOutcome, TIMED_OUT};
+use semel_core::run::{Back, Event, StepKey, task_status};
 use semel_expr::Value;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -63,8 +63,32 @@ impl Notes {
         self.tasks.get(name)
     }
 
-    pub fn last_output(&self) -> Value {
-        self.last.as_ref().and_then(|name| self.tasks.get(name)).map_or_else(empty, |note| note.output.clone())
+    /// What the run gives by a task of its own: the one that has ended it, else the one that started last, where the
+    /// definition names no outputs.
+    pub fn run_output(&self, flow: &LoadedFlow) -> Option<Value> {
+        if let Some(ended_it) = self.terminated(flow) {
+            return Some(ended_it.output.clone());
+        }
+        let last = || self.last.as_ref().and_then(|name| self.tasks.get(name));
+        flow.index.flow.outputs.is_empty().then(|| last().map_or_else(empty, |note| note.output.clone()))
+    }
+
+    /// The TERMINATE that has ended the run.
+    fn terminated(&self, flow: &LoadedFlow) -> Option<&Note> {
+        let ends = |note: &Note| {
+            let task = flow.index.task(note.step.task_id());
+            task.is_some_and(|task| task.type_name == "conductor.TERMINATE")
+        };
+        self.tasks.values().rev().find(|note| note.status == "COMPLETED" && ends(note))
+    }
+
+    /// What stands for tasks of the definition, in the order in which they started first.
+    pub fn shown<'a>(&'a self, flow: &'a LoadedFlow) -> impl Iterator<Item = (&'a str, &'a Note, &'a Task)> {
+        let own = |(name, note): (&'a String, &'a Note)| {
+            let task = flow.index.task(note.step.task_id()).filter(|task| task.conductor.is_some())?;
+            Some((name.as_str(), note, task))
+        };
+        self.tasks.iter().filter_map(own)
     }
 
     /// No other dynamic fork has computed its tasks before.
@@ -93,7 +117,8 @@ impl Notes {
                     return self.round_ended(step, loops, flow);
                 }
                 if let Some(note) = self.of(step, loops, flow) {
-                    note.status = status(*outcome, *tolerated, failure.as_ref());
+                    note.status =
+                        task_status(*outcome, *tolerated, failure.as_ref().map(|failure| failure.code.as_str()));
                     note.ended = Some(*at);
                     note.reason = failure.as_ref().map(|failure| failure.message().to_owned());
                 }
@@ -196,21 +221,5 @@ impl Notes {
         if let (Some(old), Some(Note { output: Value::Map(known), .. })) = (dropped, self.of(&around, loops, flow)) {
             Arc::make_mut(known).shift_remove(&old.to_string());
         }
-    }
-}
-
-/// Conductor's word for how a task has ended.
-fn status(outcome: StepOutcome, tolerated: bool, failure: Option<&Failure>) -> &'static str {
-    match outcome {
-        StepOutcome::Success | StepOutcome::Warning => "COMPLETED",
-        StepOutcome::Skipped => "SKIPPED",
-        StepOutcome::Failed if tolerated => "COMPLETED_WITH_ERRORS",
-        StepOutcome::Failed
-            if failure.is_some_and(|failure| matches!(failure.code.as_str(), "timeout" | TIMED_OUT)) =>
-        {
-            "TIMED_OUT"
-        }
-        StepOutcome::Failed => "FAILED",
-        StepOutcome::Cancelled => "CANCELED",
     }
 }

@@ -5,7 +5,7 @@ use crate::scope::ExprScope;
 use indexmap::IndexMap;
 use semel_core::WorkspaceId;
 use semel_core::ir::{ConductorFlow, Task};
-use semel_core::run::{Concluded, EndStatus, Phase, RunState, TERMINATED_AS_FAILED, TIMED_OUT};
+use semel_core::run::{Concluded, EndStatus, Phase, RunState, TERMINATED_AS_FAILED, conclusion_of, ended_status};
 use semel_expr::conductor::render_tree;
 use semel_expr::{Budget, Scope, Value};
 
@@ -125,8 +125,30 @@ impl ExprScope<'_> {
             ("reason", concluded.failure.as_ref().map_or(Value::Null, |failure| Value::str(failure.message()))),
             ("failureStatus", Value::str(status_of_end(concluded))),
             ("failureTaskId", failed.map_or(Value::Null, |step| Value::str(run.state.step_id(step).hex()))),
+            ("failedWorkflow", self.failed_workflow(concluded)),
         ]));
         Some(Value::map(given))
+    }
+
+    /// The run that has failed, as whoever makes up for it is told of it.
+    fn failed_workflow(&self, concluded: &Concluded) -> Value {
+        let mut told = match self.workflow_root() {
+            Value::Map(fields) => fields.as_ref().clone(),
+            _ => IndexMap::new(),
+        };
+        told.shift_remove("env");
+        let output = concluded.outputs.as_ref().map_or(Value::Null, |given| Value::from_stored(given.json()));
+        let tasks = self.memory.notes.shown(self.flow);
+        told.extend(map([
+            ("workflowName", told.get("workflowType").cloned().unwrap_or(Value::Null)),
+            ("workflowVersion", told.get("version").cloned().unwrap_or(Value::Null)),
+            ("output", output),
+            (
+                "tasks",
+                Value::list(tasks.map(|(reference, note, task)| self.task_root(reference, note, task)).collect()),
+            ),
+        ]));
+        Value::map(told)
     }
 }
 
@@ -178,28 +200,22 @@ fn counts_as_failure(end: &Concluded) -> bool {
 }
 
 fn status_of_end(end: &Concluded) -> &'static str {
-    let timed_out =
-        end.failure.as_ref().is_some_and(|failure| matches!(failure.code.as_str(), "sla" | "timeout" | TIMED_OUT));
-    match end.status {
-        EndStatus::Completed => "COMPLETED",
-        EndStatus::Failed if timed_out => "TIMED_OUT",
-        EndStatus::Failed => "FAILED",
-        EndStatus::Cancelled => "TERMINATED",
-    }
+    ended_status(end.status, conclusion_of(end.status, end.failure.as_ref().map(|failure| failure.code.as_str())))
 }
 
+/// A run whose outputs are being computed has the status that it will end with.
 fn status(state: &RunState) -> &'static str {
-    match (&state.concluded, state.phase) {
-        (Some(end), _) => status_of_end(end),
-        (None, Phase::Ended(EndStatus::Completed)) => "COMPLETED",
-        (None, Phase::Ended(EndStatus::Failed)) => "FAILED",
-        (None, Phase::Ended(EndStatus::Cancelled)) => "TERMINATED",
-        (None, _) if state.paused => "PAUSED",
-        (None, _) => "RUNNING",
+    match (&state.concluded, &state.stop, state.phase) {
+        (Some(end), _, _) => status_of_end(end),
+        (None, _, Phase::Ended(end)) => ended_status(end, state.conclusion),
+        (None, Some((end, failure)), Phase::Finishing) => ended_status(*end, conclusion_of(*end, Some(&failure.code))),
+        (None, _, _) if state.paused => "PAUSED",
+        (None, _, _) => "RUNNING",
     }
 }
 
 fn reason(state: &RunState) -> Option<String> {
-    let failure = state.concluded.as_ref().and_then(|end| end.failure.as_ref())?;
+    let concluded = state.concluded.as_ref().and_then(|end| end.failure.as_ref());
+    let failure = concluded.or(state.stop.as_ref().map(|(_, failure)| failure))?;
     Some(failure.message().to_owned())
 }

@@ -1,10 +1,12 @@
 //! Which workflow a task starts, and under which key.
 
 use crate::away;
+use crate::children::Start;
 use crate::evaluate::Evaluator;
 use indexmap::IndexMap;
-use semel_core::ir::{ConductorFlow, StartTerms};
-use semel_core::run::{Failure, Payload};
+use semel_core::admission::PresetName;
+use semel_core::ir::{CONDUCTOR_NAMESPACE, ConductorFlow};
+use semel_core::run::{Failure, Payload, StepKey};
 use semel_core::{FlowRef, RunId};
 use semel_expr::Value;
 use semel_expr::conductor::print;
@@ -22,12 +24,12 @@ pub fn sub_workflow_output(run: RunId, outputs: &Json) -> Payload {
 
 impl Evaluator<'_> {
     /// The flow of this name, in the version that is asked for or in the newest.
-    pub(crate) fn workflow_named(&self, namespace: &str, name: &str, terms: &StartTerms) -> Result<FlowRef, Failure> {
-        let version = match self.json(&terms.version)? {
+    pub(crate) fn workflow_named(&self, namespace: &str, name: &str, version: &Value) -> Result<FlowRef, Failure> {
+        let version = match version {
             Value::Null => 0,
-            Value::Int(version) => u32::try_from(version).unwrap_or(u32::MAX),
+            Value::Int(version) => u32::try_from(*version).unwrap_or(u32::MAX),
             other => {
-                let text = print(&other);
+                let text = print(other);
                 let whole = text.trim().parse::<f64>().ok().filter(|n| n.fract() == 0.0 && *n >= 0.0);
                 whole
                     .map(|n| n as u32)
@@ -53,32 +55,87 @@ impl Evaluator<'_> {
     }
 
     /// The caller's key, if there is one. One that does not resolve is no key, and is refused.
-    pub(crate) fn start_key(&self, template: &str) -> Result<String, Failure> {
-        match self.text(template)? {
+    pub(crate) fn start_key(&self, given: &Value) -> Result<String, Failure> {
+        match given {
             Value::Null => Err(Failure::new("key_unresolved", "`idempotencyKey` gives nothing")),
             value if value.is_tainted() => Err(Failure::new(
                 "secret_not_allowed",
                 "`idempotencyKey` is recorded as it is, so it cannot hold a secret",
             )),
-            value => Ok(print(&value)),
+            value => Ok(print(value)),
         }
     }
 
-    /// What the flow that is started hears of its parent.
-    pub(crate) fn parent_words(&self, terms: Option<&StartTerms>, step_id: &str) -> Result<Json, Failure> {
-        let mut words = serde_json::json!({
+    /// The key of this run, and the step: two children of one run do not share theirs.
+    pub(crate) fn inherited_key(&self, key: &StepKey) -> Option<String> {
+        let own = self.scope.memory.trigger.get("key").filter(|own| *own != Value::Null)?;
+        Some(format!("{}/{key}", own.to_text()))
+    }
+
+    /// A START_WORKFLOW whose request was computed as a whole: what it holds is data.
+    pub(crate) fn requested_start(&self, key: &StepKey, request: &Value) -> Result<Start, Failure> {
+        let field = |name: &str| request.get(name).unwrap_or(Value::Null);
+        let text = |name: &str| Some(field(name)).filter(|value| *value != Value::Null).map(|value| print(&value));
+        let Some(name) = text("name").filter(|name| !name.is_empty()) else {
+            return Err(Failure::new("bad_config", "`startWorkflow` gives no `name` of a workflow"));
+        };
+        if field("workflowDef") != Value::Null {
+            let text = "a `workflowDef` in a request that is computed is not built; register it and name it";
+            return Err(Failure::new("not_built", text));
+        }
+        let own_key = match field("idempotencyKey") {
+            Value::Null => None,
+            given => Some(self.start_key(&given)?),
+        };
+        Ok(Start {
+            flow: self.workflow_named(CONDUCTOR_NAMESPACE, &name, &field("version"))?,
+            revision: None,
+            inputs: field("input"),
+            labels: Vec::new(),
+            strategy: strategy(text("idempotencyStrategy").as_deref(), own_key.is_some())?,
+            key: own_key,
+            workflow: Some(name),
+            correlation_id: text("correlationId"),
+            trigger: self.parent_words(key, &field("priority"), &field("taskToDomain")),
+            start_at: None,
+            waits: false,
+            new_on_restart: false,
+        })
+    }
+
+    /// What any run that is started by a step hears.
+    pub(crate) fn words_of_parent(&self) -> Json {
+        serde_json::json!({
             "executionId": self.family.run.to_string(),
             "namespace": self.flow.flow_ref.namespace,
             "flowId": self.flow.flow_ref.id,
-        });
-        let Some(terms) = terms else { return Ok(words) };
-        words["workflowTaskId"] = Json::String(step_id.to_owned());
-        for (name, template) in [("priority", &terms.priority), ("taskToDomain", &terms.domains)] {
-            let value = self.json(template)?;
-            if value != Value::Null {
+        })
+    }
+
+    /// What a workflow hears of its parent.
+    pub(crate) fn parent_words(&self, key: &StepKey, priority: &Value, domains: &Value) -> Json {
+        let mut words = self.words_of_parent();
+        let step_id = self.scope.run.map(|run| run.state.step_id(key).hex()).unwrap_or_default();
+        words["workflowTaskId"] = Json::String(step_id);
+        for (name, value) in [("priority", priority), ("taskToDomain", domains)] {
+            if *value != Value::Null {
                 words[name] = value.to_masked_json();
             }
         }
-        Ok(words)
+        words
     }
+}
+
+/// What a twin gets: a key without a strategy fails it, and a strategy without a key says nothing.
+pub(crate) fn strategy(word: Option<&str>, has_key: bool) -> Result<Option<PresetName>, Failure> {
+    let strategy = match word {
+        None | Some("FAIL") => PresetName::ConductorFail,
+        Some("RETURN_EXISTING") => PresetName::ConductorReturnExisting,
+        Some("FAIL_ON_RUNNING") => PresetName::ConductorFailOnRunning,
+        Some(word) => {
+            let text = format!("`{word}` is not an idempotencyStrategy: FAIL, RETURN_EXISTING or FAIL_ON_RUNNING");
+            return Err(Failure::new("bad_config", text));
+        }
+    };
+    Ok(has_key.then_some(strategy))
 }

@@ -12,6 +12,7 @@ use crate::scope::{ExprScope, RunScope};
 use semel_core::ir::{ErrandKind, TaskKind, companion};
 use semel_core::run::{
     ErrandEnd, ErrandTerms, Event, Failure, RunState, StepKey, StepOutcome, TimerWhy, Work, decode_events, errand_id,
+    task_status,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
@@ -330,12 +331,8 @@ impl Teller<'_> {
         }
         let told = task.ended_at.is_some();
         let status = match outcome {
-            StepOutcome::Success | StepOutcome::Warning => "COMPLETED",
-            StepOutcome::Skipped => "SKIPPED",
-            StepOutcome::Failed if tolerated => "COMPLETED_WITH_ERRORS",
-            StepOutcome::Failed if told => task.status,
-            StepOutcome::Failed => failure.map_or("FAILED", failed_status),
-            StepOutcome::Cancelled => "CANCELED",
+            StepOutcome::Failed if told && !tolerated => task.status,
+            outcome => task_status(outcome, tolerated, failure.map(|failure| failure.code.as_str())),
         };
         let ended_at = task.ended_at.unwrap_or(at);
         task.end(status, ended_at);
@@ -578,10 +575,7 @@ fn errand_status(end: ErrandEnd) -> &'static str {
 }
 
 fn failed_status(failure: &Failure) -> &'static str {
-    match failure.code.as_str() {
-        "timeout" | semel_core::run::TIMED_OUT => "TIMED_OUT",
-        _ => "FAILED",
-    }
+    task_status(StepOutcome::Failed, false, Some(&failure.code))
 }
 
 /// A stored value as people see it.

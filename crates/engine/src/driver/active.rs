@@ -428,6 +428,7 @@ fn note_failure(event: &Event, failures: &mut BTreeMap<Hash16, Payload>) {
         | Event::OpDone { failure: Some(failure), .. }
         | Event::StepResumed { failure: Some(failure), .. }
         | Event::GroupAnswered { failure: Some(failure), .. }
+        | Event::Exited { failure: Some(failure), .. }
         | Event::StopRequested { failure, .. } => {
             failures.insert(failure.message.digest, failure.message.clone());
         }
@@ -446,7 +447,8 @@ fn refill(state: &mut RunState, failures: &BTreeMap<Hash16, Payload>) {
         Some(end) => (end.outputs.as_mut(), end.failure.as_mut().map(|failure| &mut failure.message)),
         None => (None, None),
     };
-    for slot in [stop, outputs, failure].into_iter().flatten() {
+    let exit = state.exit.as_mut().and_then(|exit| exit.failure.as_mut()).map(|failure| &mut failure.message);
+    for slot in [stop, outputs, failure, exit].into_iter().flatten() {
         if let Some(text) = failures.get(&slot.digest) {
             *slot = text.clone();
         }

@@ -3,7 +3,10 @@
 use super::active::Active;
 use super::wishes::{self, Places};
 use crate::api::{Asking, Control, ErrandAnswer};
-use semel_core::run::{By, EndStatus, Failure, Input, Payload, Phase, RunState, Said, StepKey, TimerWhy, VerdictKind};
+use semel_core::run::{
+    By, CANCELLED, EndStatus, FAILED_FOR_GOOD, Failure, Input, Payload, Phase, RunState, Said, StepKey, TimerWhy,
+    VerdictKind,
+};
 use semel_expr::Value;
 use serde_json::{Value as Json, json};
 
@@ -78,8 +81,12 @@ pub(super) fn said(end: ErrandAnswer) -> Said {
     match end {
         ErrandAnswer::Done { output } => Said::Done { output: stored(&output) },
         ErrandAnswer::Failed { message, output, for_good } => {
-            let failure = Failure::new("errand_failed", message);
-            Said::Failed { failure, output: output.as_ref().map(stored), for_good }
+            let code = if for_good { FAILED_FOR_GOOD } else { "errand_failed" };
+            Said::Failed { failure: Failure::new(code, message), output: output.as_ref().map(stored), for_good }
+        }
+        ErrandAnswer::Cancelled { message, output } => {
+            let failure = Failure::new(CANCELLED, message);
+            Said::Failed { failure, output: output.as_ref().map(stored), for_good: true }
         }
     }
 }

@@ -575,7 +575,8 @@ impl Driver {
                 if let Some(op) = found.op {
                     active.ops_ready.insert(step.clone(), op);
                 }
-                active.queue.push_front(Queued::new(Input::Evaluated { step, result }));
+                let retry = found.retry;
+                active.queue.push_front(Queued::new(Input::Evaluated { step, result, retry }));
             }
             Action::EvaluateOutputs => {
                 let result = away::noticed(|| self.evaluator(active, None, now).outputs());
@@ -723,12 +724,12 @@ impl Active {
             Inbox::Delivered { payload } => {
                 Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) }
             }
-            Inbox::ChildEnded { run, status, outputs, doubts } => {
+            Inbox::ChildEnded { run, status, conclusion, outputs, doubts } => {
                 let outputs = match self.flow.is_conductor() {
                     true => sub_workflow_output(run, &outputs),
                     false => child_outputs(run, status, &outputs),
                 };
-                Input::ChildEnded { run, status, outputs, doubts }
+                Input::ChildEnded { run, status, conclusion, outputs, doubts }
             }
             Inbox::DoubtsBelow { run, count } => Input::DoubtsBelow { run, count },
             Inbox::ErrandLate { step, attempt, late, seen } => {

@@ -4,6 +4,7 @@ use super::active::{Active, InTheAir, Loaded, Queued};
 use super::{Driver, Out};
 use crate::api::{ControlError, RunChange};
 use crate::away;
+use crate::conductor::performed_as;
 use crate::masking::Mask;
 use semel_core::files;
 use semel_core::planted;
@@ -217,12 +218,13 @@ impl Driver {
                 let outcome = Performed::FailedClean { failure: Failure::new("secret_unavailable", message) };
                 active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
             }
-            Ok(Ok(config)) => {
-                let sends_key = semel_tasks::sends_idempotency_key(&task.type_name, &config);
+            Ok(Ok(mut config)) => {
+                let type_name = performed_as(&task.type_name, &mut config);
+                let sends_key = semel_tasks::sends_idempotency_key(&type_name, &config);
                 let (log, stop) = (Log::default(), Stop::default());
                 let request = Request {
                     step_id: row.step_id.hex(),
-                    type_name: task.type_name.clone(),
+                    type_name,
                     config,
                     timeout_ms,
                     idempotency_key: sends_key.then(|| row.out_key.clone()),

@@ -43,6 +43,7 @@ fn take(world: &World) -> Vec<ErrandRow> {
         worker: "w1".into(),
         count: 9,
         limit: None,
+        rate: None,
         after: None,
     };
     match world.store.call(Work::TakeErrands(Box::new(request))).unwrap() {

@@ -2,6 +2,8 @@
 
 mod again;
 mod conductor;
+mod conductor_ends;
+mod conductor_more;
 mod crashes;
 mod doors;
 mod errands;

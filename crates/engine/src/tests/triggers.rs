@@ -1,6 +1,7 @@
 //! Triggers on a whole engine whose clock only moves when told.
 
 mod changes;
+mod events;
 mod flows;
 mod schedules;
 

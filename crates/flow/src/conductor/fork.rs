@@ -147,8 +147,12 @@ fn forked(fork: &str, kind: &str, optional: bool) -> Step {
         _ => inline(input()),
     };
     let word = if optional { format!("{kind}-optional") } else { kind.to_owned() };
-    let conductor =
-        ConductorTask { reference: FORKED_REFERENCE.to_owned(), name: item("name"), input: input(), permissive: false };
+    let conductor = ConductorTask {
+        reference: FORKED_REFERENCE.to_owned(),
+        name: item("name"),
+        input: input(),
+        ..ConductorTask::default()
+    };
     Step {
         allow_failure: optional,
         conductor: Some(Box::new(conductor)),

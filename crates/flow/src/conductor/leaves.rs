@@ -20,6 +20,13 @@ pub fn errand(errand: &Errand) -> TaskKind {
     TaskKind::Leaf { mode: LeafMode::Errand, config: serde_json::to_value(errand).unwrap_or(Json::Null) }
 }
 
+/// What is told to whoever listens.
+fn event(task: &Task) -> TaskKind {
+    let sink = task.sink.clone().unwrap_or_default();
+    let config = json!({"sink": sink, "reference": literal(&task.reference), "payload": task.input});
+    TaskKind::Leaf { mode: LeafMode::Op, config }
+}
+
 fn errand_of(task: &Task, kind: ErrandKind, queue: String) -> Errand {
     let text = |name: &str| {
         let found = task.input.get(name).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
@@ -29,7 +36,7 @@ fn errand_of(task: &Task, kind: ErrandKind, queue: String) -> Errand {
     Errand {
         kind,
         queue,
-        input: Json::Object(task.input.clone()),
+        input: task.whole_input(),
         duration: text("duration"),
         until: text("until"),
         matches: matches.cloned().unwrap_or(Json::Null),
@@ -41,7 +48,7 @@ fn errand_of(task: &Task, kind: ErrandKind, queue: String) -> Errand {
 
 impl Lowering<'_> {
     pub fn leaf(&mut self, task: &Task, steps: &mut Vec<Step>) {
-        let input = || Json::Object(task.input.clone());
+        let input = || task.whole_input();
         let effect = |config: Json| TaskKind::Leaf { mode: LeafMode::Effect, config };
         let kind = match task.kind.as_str() {
             "SIMPLE" => errand(&errand_of(task, ErrandKind::Simple, literal(&task.name))),
@@ -49,8 +56,10 @@ impl Lowering<'_> {
             "WAIT" => errand(&errand_of(task, ErrandKind::Wait, "WAIT".to_owned())),
             "HUMAN" => errand(&errand_of(task, ErrandKind::Human, "HUMAN".to_owned())),
             "WAIT_FOR_WEBHOOK" => errand(&errand_of(task, ErrandKind::Webhook, "WAIT_FOR_WEBHOOK".to_owned())),
-            "HTTP" if task.async_complete => return self.answered_later(task, steps),
+            "HTTP" | "EVENT" if task.async_complete => return self.answered_later(task, steps),
             "HTTP" => effect(self.http_config(task)),
+            "EVENT" => event(task),
+            "UPDATE_TASK" => TaskKind::Leaf { mode: LeafMode::Op, config: input() },
             "INLINE" => {
                 let mut config = task.input.clone();
                 for (name, own) in [("evaluatorType", &task.evaluator_type), ("expression", &task.expression)] {
@@ -79,7 +88,7 @@ impl Lowering<'_> {
                 steps.push(step(id, "EXIT", TaskKind::Exit { state: status.to_owned() }));
                 return;
             }
-            // SET_VARIABLE, JSON_JQ_TRANSFORM and NOOP: whatever else there might be was refused before.
+            // SET_VARIABLE, JSON_JQ_TRANSFORM, GET_WORKFLOW and NOOP: whatever else there might be was refused before.
             _ => inline(input()),
         };
         steps.push(Step { retry: self.own_retry(task, &kind), ..step_of(task, kind) });
@@ -108,6 +117,9 @@ impl Lowering<'_> {
     }
 
     pub fn http_config(&mut self, task: &Task) -> Json {
+        if task.input_expression.is_some() {
+            return task.whole_input();
+        }
         let mut config = task.input.clone();
         for (name, value) in task.task_definition["inputTemplate"].as_object().into_iter().flatten() {
             config.entry(name).or_insert_with(|| value.clone());
@@ -119,9 +131,12 @@ impl Lowering<'_> {
     fn answered_later(&mut self, task: &Task, steps: &mut Vec<Step>) {
         let own = step_name(&task.reference);
         let call = companion(&own, "call");
-        let kind = TaskKind::Leaf { mode: LeafMode::Effect, config: self.http_config(task) };
+        let kind = match task.kind.as_str() {
+            "EVENT" => event(task),
+            _ => TaskKind::Leaf { mode: LeafMode::Effect, config: self.http_config(task) },
+        };
         let allow_failure = task.optional;
-        steps.push(Step { retry: retry(task), allow_failure, ..step(call.clone(), "HTTP", kind) });
+        steps.push(Step { retry: retry(task), allow_failure, ..step(call.clone(), &task.kind, kind) });
         let waits = Errand {
             output: Json::String(output_of(&call)),
             ..errand_of(task, ErrandKind::Callback, literal(&task.name))

@@ -3,23 +3,24 @@
 use super::leaves::script;
 use super::lower::{Lowering, output_field, output_of, retry, step, step_of};
 use super::model::Task;
-use semel_core::ir::{DoWhile, Group, LeafMode, Task as Step, TaskKind, UntilSpec, companion, step_name};
+use semel_core::ir::{DoWhile, Group, Growth, LeafMode, Task as Step, TaskKind, UntilSpec, companion, step_name};
 use semel_expr::conductor::is_expression;
 use serde_json::{Map, Value as Json, json};
 
 /// Between two polls, where nothing else is said.
 const POLLING_SECONDS: u64 = 60;
 
-fn until(condition: String, interval: String, do_while: Option<DoWhile>, tasks: Vec<Step>) -> TaskKind {
-    TaskKind::LoopUntil(UntilSpec {
+fn until(condition: String, interval: String, do_while: Option<DoWhile>, tasks: Vec<Step>) -> UntilSpec {
+    UntilSpec {
         condition,
         interval,
+        growth: None,
         max_iterations: None,
         max_duration: None,
         fail_on_max: Json::Bool(false),
         do_while,
         group: Group { tasks, ..Group::default() },
-    })
+    }
 }
 
 impl Lowering<'_> {
@@ -38,8 +39,8 @@ impl Lowering<'_> {
         let items = items.or_else(|| task.input.get("_items").filter(|items| !items.is_null()).cloned());
         let keep_last = task.input.get("keepLastN").and_then(Json::as_u64);
         let keep_last = keep_last.map(|keep| u32::try_from(keep).unwrap_or(u32::MAX));
-        let kind = until(condition, "PT0S".to_owned(), Some(DoWhile { items, keep_last }), tasks);
-        steps.push(step_of(task, kind));
+        let spec = until(condition, "PT0S".to_owned(), Some(DoWhile { items, keep_last }), tasks);
+        steps.push(step_of(task, TaskKind::LoopUntil(spec)));
     }
 
     /// Calls until a script says that it is enough. The call is the task; the loop around it is not shown.
@@ -47,9 +48,17 @@ impl Lowering<'_> {
         let own = step_name(&task.reference);
         let request = task.input.get("http_request").and_then(Json::as_object).unwrap_or(&task.input);
         let path = format!("{}.inputParameters", task.path);
-        if request.get("pollingStrategy").is_some_and(|word| word != "FIXED") {
-            self.say(format!("{path}.pollingStrategy"), "only the pollingStrategy FIXED is built");
-        }
+        let growth = match request.get("pollingStrategy").map(|word| word.as_str().unwrap_or_default()) {
+            None | Some("FIXED") => None,
+            Some("LINEAR_BACKOFF") => Some(Growth::Linear),
+            Some("EXPONENTIAL_BACKOFF") => Some(Growth::Exponential),
+            Some(word) => {
+                let message =
+                    format!("`{word}` is not a pollingStrategy: FIXED, LINEAR_BACKOFF or EXPONENTIAL_BACKOFF");
+                self.say(format!("{path}.pollingStrategy"), message);
+                None
+            }
+        };
         let seconds = match request.get("pollingInterval") {
             None | Some(Json::Null) => POLLING_SECONDS,
             Some(Json::Number(number)) => number.as_u64().unwrap_or(POLLING_SECONDS),
@@ -76,8 +85,8 @@ impl Lowering<'_> {
             config["until"] = json!(true);
         }
         let interval = format!("PT{seconds}S");
-        let around = until(condition, interval, None, vec![call, enough]);
-        steps.push(step(companion(&own, "poll"), "POLL", around));
+        let around = UntilSpec { growth, ..until(condition, interval, None, vec![call, enough]) };
+        steps.push(step(companion(&own, "poll"), "POLL", TaskKind::LoopUntil(around)));
     }
 }
 

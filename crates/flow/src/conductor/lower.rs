@@ -214,8 +214,10 @@ pub fn step_of(task: &Task, kind: TaskKind) -> Step {
     let conductor = ConductorTask {
         reference: task.reference.clone(),
         name: task.name.clone(),
-        input: empty_is_null(&task.input),
+        input: if task.input_expression.is_some() { task.whole_input() } else { empty_is_null(&task.input) },
         permissive: task.permissive,
+        retry_count: task.retry_count,
+        defined: task.task_definition.is_object(),
     };
     Step {
         allow_failure: task.optional && !holds_tasks,

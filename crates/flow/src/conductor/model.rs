@@ -33,6 +33,8 @@ pub struct Task {
     pub reference: String,
     pub kind: String,
     pub input: Map<String, Json>,
+    /// One expression that gives all of the input.
+    pub input_expression: Option<String>,
     pub optional: bool,
     pub permissive: bool,
     pub async_complete: bool,
@@ -55,6 +57,7 @@ pub struct Task {
     pub loop_condition: Option<String>,
     pub loop_over: Vec<Task>,
     pub items: Option<String>,
+    pub sink: Option<String>,
     pub sub_workflow: Option<SubWorkflow>,
     /// As it stands; null where there is none.
     pub task_definition: Json,
@@ -74,6 +77,14 @@ pub struct SubWorkflow {
 }
 
 impl Task {
+    /// All of the input: a map of templates, or one that gives a map.
+    pub fn whole_input(&self) -> Json {
+        match &self.input_expression {
+            Some(expression) => Json::String(expression.clone()),
+            None => Json::Object(self.input.clone()),
+        }
+    }
+
     /// The lists of tasks inside this one.
     pub fn lists(&self) -> Vec<&Vec<Task>> {
         let cases = self.decision_cases.iter().flat_map(IndexMap::values);
@@ -136,7 +147,11 @@ impl Reader {
             restartable: self.flag(object, "restartable").unwrap_or(true),
             rate_limit,
             masked_fields: self.texts(object, "maskedFields"),
-            not_built: not_built(object, &["inputSchema", "outputSchema", "cacheConfig"]),
+            not_built: match self.flag(object, "enforceSchema") {
+                // A schema that nobody is held to is a remark.
+                Some(false) => not_built(object, &["cacheConfig"]),
+                _ => not_built(object, &["inputSchema", "outputSchema", "cacheConfig"]),
+            },
         }
     }
 
@@ -172,12 +187,15 @@ impl Reader {
                     .collect(),
             )
         });
-        let names = ["inputExpression", "onStateChange", "cacheConfig", "joinStatus"];
+        let names = ["onStateChange", "cacheConfig"];
         Task {
             name: self.text(object, "name").unwrap_or_default(),
             reference: self.text(object, "taskReferenceName").unwrap_or_default(),
             kind: self.text(object, "type").unwrap_or_else(|| "SIMPLE".to_owned()),
             input: self.map(object, "inputParameters"),
+            input_expression: object
+                .get("inputExpression")
+                .and_then(|json| self.input_expression(json, &object.at("inputExpression"))),
             optional: self.flag(object, "optional").unwrap_or(false),
             permissive: self.flag(object, "permissive").unwrap_or(false),
             async_complete: self.flag(object, "asyncComplete").unwrap_or(false),
@@ -200,6 +218,7 @@ impl Reader {
             loop_condition: self.text(object, "loopCondition"),
             loop_over: self.tasks(object.get("loopOver"), &object.at("loopOver")),
             items: self.text(object, "items"),
+            sink: self.text(object, "sink"),
             sub_workflow: object
                 .get("subWorkflowParam")
                 .and_then(|json| self.sub_workflow(json, &object.at("subWorkflowParam"))),
@@ -207,6 +226,19 @@ impl Reader {
             not_built: not_built(object, &names),
             path: object.path.clone(),
         }
+    }
+
+    fn input_expression(&mut self, json: &Json, path: &str) -> Option<String> {
+        let object = self.object(json, path)?;
+        let word = self.text(&object, "type").unwrap_or_else(|| "JSON_PATH".to_owned());
+        if word != "JSON_PATH" {
+            let message = format!("`{word}` is not a type of inputExpression: JSON_PATH");
+            self.violations.push(Violation::new(object.at("type"), message));
+        }
+        let text = self.text(&object, "expression").filter(|text| !text.trim().is_empty())?;
+        let path = text.trim();
+        let path = path.strip_prefix("${").and_then(|path| path.strip_suffix('}')).unwrap_or(path);
+        Some(format!("${{{}}}", path.strip_prefix("$.").unwrap_or(path)))
     }
 
     fn sub_workflow(&mut self, json: &Json, path: &str) -> Option<SubWorkflow> {

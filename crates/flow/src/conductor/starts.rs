@@ -14,6 +14,7 @@ impl Lowering<'_> {
         let strategy =
             self.strategy(param.idempotency_strategy.as_deref(), param.idempotency_key.is_some(), &param.path);
         let mut terms = StartTerms {
+            request: None,
             version: param.version.clone(),
             strategy,
             inherits_key: strategy.is_some() && param.idempotency_key.is_none(),
@@ -32,10 +33,7 @@ impl Lowering<'_> {
                 }
             },
         };
-        let spec = SubflowSpec {
-            key: param.idempotency_key.clone(),
-            ..subflow(name, Json::Object(task.input.clone()), terms)
-        };
+        let spec = SubflowSpec { key: param.idempotency_key.clone(), ..subflow(name, task.whole_input(), terms) };
         steps.push(Step { retry: retry(task), ..step_of(task, TaskKind::Subflow(spec)) });
     }
 
@@ -44,13 +42,20 @@ impl Lowering<'_> {
         let path = format!("{}.inputParameters.startWorkflow", task.path);
         let request = match task.input.get("startWorkflow") {
             Some(Json::Object(request)) => request,
-            Some(_) => return self.say(path, "startWorkflow must be an object; one that is computed is not built"),
+            Some(Json::String(text)) if is_expression(text) => {
+                let terms = StartTerms { request: Some(text.clone()), ..StartTerms::default() };
+                let spec = SubflowSpec { wait: false, ..subflow(String::new(), Json::Null, terms) };
+                steps.push(Step { retry: retry(task), ..step_of(task, TaskKind::Subflow(spec)) });
+                return;
+            }
+            Some(_) => return self.say(path, "startWorkflow must be an object, or an expression that gives one"),
             None => return,
         };
         let text = |name: &str| request.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
         let field = |name: &str| request.get(name).cloned().unwrap_or(Json::Null);
         let key = text("idempotencyKey").map(str::to_owned);
         let mut terms = StartTerms {
+            request: None,
             version: field("version"),
             strategy: self.strategy(text("idempotencyStrategy"), key.is_some(), &path).filter(|_| key.is_some()),
             inherits_key: false,

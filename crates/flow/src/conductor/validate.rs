@@ -34,6 +34,9 @@ const BUILT: &[&str] = &[
     "SET_VARIABLE",
     "DYNAMIC",
     "NOOP",
+    "EVENT",
+    "UPDATE_TASK",
+    "GET_WORKFLOW",
 ];
 
 pub fn violations(workflow: &Workflow, limits: &Limits) -> Vec<Violation> {
@@ -130,7 +133,10 @@ impl<'a> Check<'a> {
     fn task(&mut self, task: &Task) {
         let kind = task.kind.as_str();
         if !BUILT.contains(&kind) {
-            let message = format!("the task type {kind} is not built; there are {}", BUILT.join(", "));
+            let message = match kind {
+                "KAFKA_PUBLISH" => "the task type KAFKA_PUBLISH is not built: send to Kafka with an HTTP task, through a REST proxy of it".to_owned(),
+                _ => format!("the task type {kind} is not built; there are {}", BUILT.join(", ")),
+            };
             self.say(format!("{}.type", task.path), message);
             return;
         }
@@ -138,6 +144,9 @@ impl<'a> Check<'a> {
             self.say(format!("{}.{name}", task.path), format!("`{name}` is not built: leave it out"));
         }
         self.inputs(task, &task.input);
+        if task.input_expression.is_some() {
+            return self.whole_input(task);
+        }
         match kind {
             "DECISION" => {
                 let has_value = task.case_value_param.is_some() || task.case_expression.is_some();
@@ -183,13 +192,33 @@ impl<'a> Check<'a> {
             "START_WORKFLOW" => {
                 self.required(task, "inputParameters.startWorkflow", task.input.contains_key("startWorkflow"));
             }
+            "EVENT" => self.sink(task),
             "WAIT" => self.wait(task),
             "TERMINATE" => self.terminate(task),
             "JOIN" | "EXCLUSIVE_JOIN" => self.join(task),
             _ => {}
         }
-        if task.async_complete && !matches!(kind, "HTTP" | "SIMPLE" | "WAIT" | "HUMAN") {
-            self.say(format!("{}.asyncComplete", task.path), format!("asyncComplete is not built for {kind}"));
+    }
+
+    /// What is computed as a whole cannot be looked into here.
+    fn whole_input(&mut self, task: &Task) {
+        let kinds = [
+            "SIMPLE",
+            "HUMAN",
+            "HTTP",
+            "JSON_JQ_TRANSFORM",
+            "SUB_WORKFLOW",
+            "SET_VARIABLE",
+            "NOOP",
+            "GET_WORKFLOW",
+            "UPDATE_TASK",
+        ];
+        if !kinds.contains(&task.kind.as_str()) {
+            let message = format!("inputExpression is not built for {}; use inputParameters", task.kind);
+            self.say(format!("{}.inputExpression", task.path), message);
+        }
+        if task.kind == "SUB_WORKFLOW" {
+            self.required(task, "subWorkflowParam", task.sub_workflow.is_some());
         }
     }
 
@@ -243,6 +272,18 @@ impl<'a> Check<'a> {
         }
         self.required(task, "dynamicForkTasksParam", task.dynamic_fork_tasks_param.is_some());
         self.required(task, "dynamicForkTasksInputParamName", task.dynamic_fork_tasks_input_param.is_some());
+    }
+
+    fn sink(&mut self, task: &Task) {
+        let sink = task.sink.as_deref().unwrap_or_default().trim();
+        self.required(task, "sink", !sink.is_empty());
+        let known = sink.is_empty() || sink == "conductor" || sink.starts_with("conductor:") || is_expression(sink);
+        if !known {
+            let message = format!(
+                "`{sink}`: there are the sinks `conductor` and `conductor:name`; queues outside (kafka:, sqs:, amqp:, nats:) are not built, send to them with an HTTP task"
+            );
+            self.say(format!("{}.sink", task.path), message);
+        }
     }
 
     fn wait(&mut self, task: &Task) {

@@ -63,6 +63,7 @@ impl<'a> Context<'a> {
         Some(TaskKind::LoopUntil(UntilSpec {
             condition,
             interval,
+            growth: None,
             max_iterations,
             max_duration,
             fail_on_max,

@@ -37,7 +37,7 @@ macro_rules! golden {
     )*};
 }
 
-golden!(order, choices, forks, loops, starts, dynamic);
+golden!(order, choices, forks, loops, starts, dynamic, events);
 
 #[test]
 fn one_file_for_each_golden_definition() {
@@ -198,13 +198,37 @@ fn each_task_type_has_its_rules() {
             json!({"onStateChange": {"onStart": []}}),
             "tasks[0].onStateChange: `onStateChange` is not built: leave it out",
         ),
-        (json!({"type": "NOOP", "asyncComplete": true}), "tasks[0].asyncComplete: asyncComplete is not built for NOOP"),
+        (json!({"type": "EVENT"}), "tasks[0]: sink field is required for taskType: EVENT taskName: t"),
+        (
+            json!({"type": "EVENT", "sink": "kafka:orders"}),
+            "tasks[0].sink: `kafka:orders`: there are the sinks `conductor` and `conductor:name`; queues outside (kafka:, sqs:, amqp:, nats:) are not built, send to them with an HTTP task",
+        ),
+        (
+            json!({"type": "KAFKA_PUBLISH"}),
+            "tasks[0].type: the task type KAFKA_PUBLISH is not built: send to Kafka with an HTTP task, through a REST proxy of it",
+        ),
+        (
+            json!({"type": "WAIT", "inputExpression": {"expression": "workflow.input"}}),
+            "tasks[0].inputExpression: inputExpression is not built for WAIT; use inputParameters",
+        ),
+        (
+            json!({"inputExpression": {"expression": "x", "type": "XPATH"}}),
+            "tasks[0].inputExpression.type: `XPATH` is not a type of inputExpression: JSON_PATH",
+        ),
+        (
+            json!({"type": "START_WORKFLOW", "inputParameters": {"startWorkflow": 7}}),
+            "tasks[0].inputParameters.startWorkflow: startWorkflow must be an object, or an expression that gives one",
+        ),
+        (
+            json!({"type": "HTTP_POLL", "inputParameters": {"uri": "http://far", "method": "GET", "terminationCondition": "true", "pollingStrategy": "RANDOM"}}),
+            "tasks[0].inputParameters.pollingStrategy: `RANDOM` is not a pollingStrategy: FIXED, LINEAR_BACKOFF or EXPONENTIAL_BACKOFF",
+        ),
     ] {
         assert_eq!(one(extra.clone()).first().map(String::as_str), Some(message), "{extra}");
     }
-    let unknown = one(json!({"type": "EVENT", "sink": "conductor"}));
+    let unknown = one(json!({"type": "BUSINESS_RULE"}));
     assert!(
-        unknown[0].starts_with("tasks[0].type: the task type EVENT is not built; there are SIMPLE, HTTP"),
+        unknown[0].starts_with("tasks[0].type: the task type BUSINESS_RULE is not built; there are SIMPLE, HTTP"),
         "{unknown:?}"
     );
 }

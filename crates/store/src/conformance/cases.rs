@@ -163,6 +163,7 @@ macro_rules! conformance_cases {
             errands::an_errand_is_taken_once,
             errands::errands_are_handed_out_by_queue_domain_priority_and_age,
             errands::no_more_of_a_queue_are_out_than_its_limit,
+            errands::no_more_of_a_queue_are_taken_within_a_time_than_its_rate,
             errands::whoever_asks_again_in_the_same_breath_gets_the_same,
             errands::what_is_over_is_not_taken_and_keeps_no_values,
             errands::a_sign_of_life_is_worth_another_lease,

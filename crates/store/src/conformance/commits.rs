@@ -335,8 +335,13 @@ pub fn a_parent_hears_of_the_end(b: &Bench) {
     let parent = b.start(b.event());
     let child = b.start(child_of(b, parent, true));
     assert_eq!(b.end(child, EndStatus::Completed).wake, [parent]);
-    let message =
-        Inbox::ChildEnded { run: child, status: EndStatus::Completed, outputs: json!({"total": 7}), doubts: 0 };
+    let message = Inbox::ChildEnded {
+        run: child,
+        status: EndStatus::Completed,
+        conclusion: None,
+        outputs: json!({"total": 7}),
+        doubts: 0,
+    };
     assert_eq!(b.inbox(parent), [message]);
 }
 

@@ -46,7 +46,7 @@ fn set(b: &Bench, run: RunId, rows: impl IntoIterator<Item = ErrandRow>) {
 
 fn asking(b: &Bench, count: u32) -> TakeErrands {
     let from = ErrandQueue { queue: "charge".into(), domain: String::new() };
-    TakeErrands { workspace: b.ws(), from, worker: "w1".into(), count, limit: None, after: None }
+    TakeErrands { workspace: b.ws(), from, worker: "w1".into(), count, limit: None, rate: None, after: None }
 }
 
 fn rows_of(done: Done) -> Vec<ErrandRow> {
@@ -124,6 +124,24 @@ pub fn no_more_of_a_queue_are_out_than_its_limit(b: &Bench) {
     assert_eq!(take(b, limited(9)), NONE);
     b.commit(RunCommit { errands: vec![ErrandChange::End(Hash16([1; 16]))], ..b.step(run) });
     assert_eq!(take(b, limited(9)), [3]);
+}
+
+pub fn no_more_of_a_queue_are_taken_within_a_time_than_its_rate(b: &Bench) {
+    let run = b.start(b.event());
+    set(b, run, (1..=6).map(|id| row(b, run, id)).collect::<Vec<_>>());
+    let rated = |count| {
+        let rate = Some(TakeRate { count: 3, window_ms: 1_000 });
+        TakeErrands { rate, ..asking(b, count) }
+    };
+    assert_eq!(take(b, rated(2)), [1, 2]);
+    b.pass(600);
+    assert_eq!(take(b, rated(9)), [3]);
+    assert_eq!(take(b, rated(9)), NONE, "three within a second");
+    b.pass(400);
+    assert_eq!(take(b, rated(9)), [4, 5], "the first two are a second old");
+    assert_eq!(take(b, rated(9)), NONE);
+    b.pass(600);
+    assert_eq!(take(b, rated(9)), [6]);
 }
 
 pub fn whoever_asks_again_in_the_same_breath_gets_the_same(b: &Bench) {

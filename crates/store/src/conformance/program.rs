@@ -449,7 +449,7 @@ impl<'a> Program<'a> {
             Inbox::Promoted,
             Inbox::Cancel { by: by() },
             Inbox::Delivered { payload: payload.clone() },
-            Inbox::ChildEnded { run: other, status: EndStatus::Failed, outputs: payload, doubts: 1 },
+            Inbox::ChildEnded { run: other, status: EndStatus::Failed, conclusion: None, outputs: payload, doubts: 1 },
             Inbox::DoubtsBelow { run: other, count: 2 },
             Inbox::Restart { by: by() },
         ]);

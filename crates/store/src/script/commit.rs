@@ -11,7 +11,8 @@ use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
-use semel_core::admission::{ClaimState, Decision};
+use semel_core::admission::{ClaimState, Decision, KeySource};
+use semel_core::ir::CONDUCTOR_NAMESPACE;
 use semel_core::planted;
 use semel_core::run::{
     By, Conclusion, EndStatus, Event, Failure, JOURNAL_VERSION, Payload, SNAPSHOT_VERSION, Status, StepKey,
@@ -134,7 +135,8 @@ fn stop_child(tx: &mut dyn Tx, run: &mut RunRow, child: RunId, by: &By, out: &mu
     }
     let watch = watch_hash(child);
     lanes::leave(tx, &run.workspace, watch, run.id)?;
-    let message = Inbox::ChildEnded { run: child, status: EndStatus::Cancelled, outputs: Json::Null, doubts: 0 };
+    let (status, outputs) = (EndStatus::Cancelled, Json::Null);
+    let message = Inbox::ChildEnded { run: child, status, conclusion: None, outputs, doubts: 0 };
     tx.push_inbox(&run.workspace, run.id, &message)?;
     run.active = true;
     out.wake.push(run.id);
@@ -289,6 +291,12 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
                 ),
             }
         }
+        OpKind::Publish { key, event, output } => {
+            let (namespace, kv_type) = (EVENTS, "JSON");
+            let (overwrite, ttl_ms) = (true, None);
+            kv_set(tx, &KvWrite { workspace: &workspace, namespace, key, value: event, kv_type, overwrite, ttl_ms })?;
+            done(output.clone())
+        }
         OpKind::KvGet { namespace, key, error_on_missing } => match live_kv(tx, &workspace, namespace, key)? {
             Some(row) => done(json!({"value": row.value})),
             None if *error_on_missing => missing(namespace, key),
@@ -420,7 +428,12 @@ fn admit_child(
     };
     let event = match (&admitted.run, admitted.decision) {
         (_, Decision::Reject) | (None, _) => {
-            let text = format!("the sub-run was refused: {}", admitted.reason.word());
+            let text = match &request.key {
+                Some(key) if key.source == KeySource::Caller && request.flow.namespace == CONDUCTOR_NAMESPACE => {
+                    format!("Workflow with the idempotency key {} already exists", key.key)
+                }
+                _ => format!("the sub-run was refused: {}", admitted.reason.word()),
+            };
             refused(tx, step, Failure::new(admitted.reason.word(), text))
         }
         (Some(child), _) if for_ever => {
@@ -434,7 +447,8 @@ fn admit_child(
             if let Some(status) = ended(child.status) {
                 // It ended before we came: hear of it by the same way as of any end.
                 let outputs = tx.run_values(&run.workspace, child.id)?.outputs.unwrap_or(Json::Null);
-                let message = Inbox::ChildEnded { run: child.id, status, outputs, doubts: 0 };
+                let conclusion = child.conclusion;
+                let message = Inbox::ChildEnded { run: child.id, status, conclusion, outputs, doubts: 0 };
                 tx.push_inbox(&run.workspace, run.id, &message)?;
                 run.active = true;
                 out.wake.push(run.id);

@@ -1,11 +1,13 @@
 //! Errands: set out by a run's commit, taken by workers, told of when they are late.
 
 use super::ending::notify;
-use crate::rows::Inbox;
+use super::manage::{KvWrite, kv_set, live_kv};
+use crate::rows::{Inbox, TAKEN_LATELY};
 use crate::tx::{Result, Tx};
 use crate::work::{Done, ErrandChange, ErrandWord, TakeErrands};
 use semel_core::run::Late;
-use semel_core::{Hash16, RunId, WorkspaceId};
+use semel_core::{Hash16, Millis, RunId, WorkspaceId};
+use serde_json::json;
 
 pub(super) fn change(tx: &mut dyn Tx, workspace: &WorkspaceId, change: &ErrandChange) -> Result<()> {
     match change {
@@ -44,9 +46,14 @@ pub(super) fn take(tx: &mut dyn Tx, request: &TakeErrands) -> Result<Done> {
         Some(limit) => u64::from(limit).saturating_sub(tx.taken_errands(workspace, &request.from.queue)?),
         None => u64::MAX,
     };
-    let count = request.count.min(u32::try_from(room).unwrap_or(u32::MAX));
-    let free = if count == 0 { Vec::new() } else { tx.free_errands(workspace, &request.from, count)? };
     let now = tx.now();
+    let mut lately = match request.rate {
+        Some(rate) => taken_lately(tx, workspace, &request.from.queue, now.plus(-rate.window_ms))?,
+        None => Vec::new(),
+    };
+    let by_rate = request.rate.map_or(u32::MAX, |rate| rate.count.saturating_sub(lately.len() as u32));
+    let count = request.count.min(u32::try_from(room).unwrap_or(u32::MAX)).min(by_rate);
+    let free = if count == 0 { Vec::new() } else { tx.free_errands(workspace, &request.from, count)? };
     let mut taken = Vec::with_capacity(free.len());
     for mut row in free {
         row.taken = true;
@@ -58,11 +65,29 @@ pub(super) fn take(tx: &mut dyn Tx, request: &TakeErrands) -> Result<Done> {
         tx.put_errand(workspace, &row)?;
         taken.push(row);
     }
+    if let (Some(rate), false) = (request.rate, taken.is_empty()) {
+        lately.extend(std::iter::repeat_n(now, taken.len()));
+        note_taken(tx, workspace, &request.from.queue, &lately, rate.window_ms)?;
+    }
     if let (Some(mut answered), [first, ..]) = (answered, &taken[..]) {
         answered.more.next = Some(first.id);
         tx.put_errand(workspace, &answered)?;
     }
     Ok(Done::Errands(taken))
+}
+
+/// When errands of the queue were taken since then.
+fn taken_lately(tx: &mut dyn Tx, workspace: &WorkspaceId, queue: &str, since: Millis) -> Result<Vec<Millis>> {
+    let row = live_kv(tx, workspace, TAKEN_LATELY, queue)?;
+    let times: Vec<Millis> = row.and_then(|row| serde_json::from_value(row.value).ok()).unwrap_or_default();
+    Ok(times.into_iter().filter(|at| *at > since).collect())
+}
+
+fn note_taken(tx: &mut dyn Tx, workspace: &WorkspaceId, queue: &str, times: &[Millis], ttl_ms: i64) -> Result<()> {
+    let value = json!(times);
+    let (namespace, key, kv_type) = (TAKEN_LATELY, queue, "JSON");
+    let write = KvWrite { workspace, namespace, key, value: &value, kv_type, overwrite: true, ttl_ms: Some(ttl_ms) };
+    kv_set(tx, &write).map(|_| ())
 }
 
 pub(super) fn touch(

@@ -1,12 +1,13 @@
 //! JavaScript of Conductor's definitions: INLINE, LAMBDA, and what a SWITCH or a DO_WHILE is decided by.
 //!
 //! `$` is the input. The result is the value of the last statement, or what a LAMBDA returns. A script that fails, takes
-//! too long or takes too much memory fails its task; nothing has happened outside, so it may be run again.
+//! too long or takes too much memory fails its task for good.
 
 use crate::effect::{EffectWork, Outcome, Performing, Request, Tools};
 use crate::registry::Work;
 use crate::{TaskError, config};
 use semel_core::ir::{EffectClass, LeafMode, TaskSpec};
+use semel_core::run::FAILED_FOR_GOOD;
 use serde_json::{Value as Json, json};
 
 pub const SPEC: TaskSpec = TaskSpec {
@@ -26,7 +27,11 @@ fn perform(tools: &Tools, request: Request) -> Performing<'_> {
     Box::pin(async move {
         match result(tools, &request).await {
             Ok(result) => Outcome::Done { output: output(&request, result) },
-            Err(error) => error.into(),
+            // The same script on the same input fails again.
+            Err(error) => {
+                let (code, message) = (FAILED_FOR_GOOD, error.message);
+                Outcome::FailedClean { code, message, output: None, retryable: false }
+            }
         }
     })
 }

@@ -4,10 +4,19 @@ use super::Machine;
 use super::effects::Loss;
 use crate::ids::RunId;
 use crate::ir::{Dialect, SubflowSpec};
-use crate::run::errand::TIMED_OUT;
+use crate::run::conclusion::Conclusion;
+use crate::run::errand::{CANCELLED, TIMED_OUT};
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, StepOutcome};
 use crate::run::state::{Phase, Step, Work};
 use crate::run::step::StepKey;
+
+/// How a sub-run has ended.
+#[derive(Clone, Copy)]
+pub(super) struct ChildEnd {
+    pub run: RunId,
+    pub status: EndStatus,
+    pub conclusion: Option<Conclusion>,
+}
 
 impl Machine<'_> {
     /// Only a sub-run has a durable time-out of its own; calls are timed by the performer.
@@ -21,7 +30,8 @@ impl Machine<'_> {
         self.end_step(key, StepOutcome::Failed, None, Some(Failure::new(code, "the sub-run took too long")));
     }
 
-    pub(super) fn child_ended(&mut self, run: RunId, status: EndStatus, outputs: Payload, doubts: u32) {
+    pub(super) fn child_ended(&mut self, ended: ChildEnd, outputs: Payload, doubts: u32) {
+        let ChildEnd { run, .. } = ended;
         // A run that was replaced ended with its steps open, and its sub-run may be restarted on its own: then only
         // what is unknown below matters here.
         if self.state.is_ended() {
@@ -39,19 +49,29 @@ impl Machine<'_> {
             return self.doubts_below(run, doubts);
         }
         for key in waiting {
-            self.child_ended_for(&key, run, status, outputs.clone(), doubts);
+            self.child_ended_for(&key, ended, outputs.clone(), doubts);
         }
     }
 
-    fn child_ended_for(&mut self, key: &StepKey, run: RunId, status: EndStatus, outputs: Payload, doubts: u32) {
+    fn child_ended_for(&mut self, key: &StepKey, ended: ChildEnd, outputs: Payload, doubts: u32) {
+        let ChildEnd { run, status, conclusion } = ended;
         self.emit(Event::ChildEnded { step: key.clone(), run, status, outputs: outputs.clone(), doubts });
         let transmit = self.subflow(key).is_none_or(|spec| spec.transmit_failed);
-        let failure = |word: &str| Failure::new("subflow_failed", format!("sub-run {run} {word}"));
+        let code = match (status, conclusion) {
+            (EndStatus::Failed, Some(Conclusion::TimedOut)) if self.tells_its_output() => TIMED_OUT,
+            (EndStatus::Cancelled, _) if self.tells_its_output() => CANCELLED,
+            _ => "subflow_failed",
+        };
+        let failure = |word: &str| Failure::new(code, format!("sub-run {run} {word}"));
         match status {
             EndStatus::Completed => self.end_step(key, StepOutcome::Success, Some(outputs), None),
             _ if self.state.is_stopping() => self.end_step(key, StepOutcome::Cancelled, None, None),
             EndStatus::Failed | EndStatus::Cancelled if !transmit => {
                 self.end_step(key, StepOutcome::Success, Some(outputs), None);
+            }
+            // Another sub-run is tried, where the author wants that.
+            EndStatus::Failed if self.tells_its_output() && self.next_attempt_in(key).is_some() => {
+                self.attempt_failed(key, failure("failed"), Loss::No);
             }
             EndStatus::Failed => self.end_step(key, StepOutcome::Failed, Some(outputs), Some(failure("failed"))),
             EndStatus::Cancelled => {
@@ -101,8 +121,11 @@ impl Machine<'_> {
             .collect();
         for (key, run, timer) in children {
             if !self.waits_for_child(&key) {
+                self.note_failure_workflow(run);
                 self.end_step(&key, StepOutcome::Success, None, None);
-            } else if self.state.cancelling && !self.state.alone {
+            } else if (self.state.cancelling && !self.state.alone)
+                || (self.state.exit.is_some() && self.tells_its_output())
+            {
                 self.act(Action::CancelChild {
                     run,
                     by: By { who: "parent".into(), why: "the parent run is cancelled".into() },

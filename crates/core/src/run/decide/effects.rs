@@ -3,6 +3,7 @@
 use super::{Machine, SENDS_MAX};
 use crate::ir::{EffectClass, OnDoubt};
 use crate::planted;
+use crate::run::errand::FAILED_FOR_GOOD;
 use crate::run::event::{Action, By, Event, Failure, Payload, Performed, StepOutcome, TimerWhy};
 use crate::run::retry::delay_ms;
 use crate::run::state::{Sending, Step, Timer, Work, leaves_doubt};
@@ -93,21 +94,15 @@ impl Machine<'_> {
     /// An attempt failed: wait for the next one, or fail the step.
     pub(super) fn attempt_failed(&mut self, key: &StepKey, failure: Failure, loss: Loss) {
         let Some(step) = self.state.steps.get(key) else { return };
-        let (attempt, first_at) = (step.attempt, step.first_at.unwrap_or(self.now));
+        let attempt = step.attempt;
         let sent = match &step.work {
             Work::Sending(sending) | Work::Backoff { sending: Some(sending), .. } => {
                 Some((sending.send, sending.class, sending.lost))
             }
             _ => None,
         };
-        // One that wants a new run is the business of the run, once it has failed.
-        let retry = self.flow.task(key.task_id()).and_then(|t| t.retry.as_ref()).filter(|retry| !retry.new_execution);
-        let delay = match retry {
-            Some(retry) if loss != Loss::Final && !self.state.is_stopping() => {
-                delay_ms(retry, attempt + 1, first_at, self.now, self.state.step_id(key), self.limits.retries_max)
-            }
-            _ => None,
-        };
+        let for_good = loss == Loss::Final || failure.code == FAILED_FOR_GOOD;
+        let delay = if for_good { None } else { self.next_attempt_in(key) };
         // A sub-run's time-out belongs to the attempt.
         self.clear_timers(|timer| timer.step == *key);
         if let (Some(_), Loss::Repeatable, Some((send, _, _))) = (delay, loss, sent) {
@@ -122,6 +117,16 @@ impl Machine<'_> {
             None if self.state.is_stopping() => self.end_step(key, StepOutcome::Cancelled, None, Some(failure)),
             None => self.end_step(key, StepOutcome::Failed, None, Some(failure)),
         }
+    }
+
+    /// How long the next attempt at a step has to wait, if there is to be one.
+    pub(super) fn next_attempt_in(&self, key: &StepKey) -> Option<i64> {
+        let step = self.state.steps.get(key).filter(|_| !self.state.is_stopping())?;
+        let own = self.flow.task(key.task_id()).and_then(|task| task.retry.as_ref());
+        // One that wants a new run is the business of the run, once it has failed.
+        let retry = step.retry.as_deref().or(own).filter(|retry| !retry.new_execution)?;
+        let (first_at, id) = (step.first_at.unwrap_or(self.now), self.state.step_id(key));
+        delay_ms(retry, step.attempt + 1, first_at, self.now, id, self.limits.retries_max)
     }
 
     pub(super) fn timer_fired(&mut self, timer: u64) {

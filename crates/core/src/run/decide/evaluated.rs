@@ -2,12 +2,23 @@
 
 use super::Machine;
 use super::effects::Loss;
-use crate::ir::{EffectClass, Task, TaskKind};
+use crate::ir::{EffectClass, Retry, Task, TaskKind};
 use crate::run::event::{Action, Evaluated, Event, Failure, ListName, Payload, StepOutcome, TimerWhy, VariableChange};
-use crate::run::state::{Sending, Work};
+use crate::run::state::{Sending, Step, Work};
 use crate::run::step::StepKey;
 
 impl Machine<'_> {
+    /// What counts for a step is what was so when it began.
+    pub(super) fn note_retry(&mut self, key: &StepKey, retry: Option<Box<Retry>>) {
+        let fresh = |step: &Step| step.retry.is_none() && matches!(step.work, Work::Evaluating);
+        if let Some(retry) = retry
+            && !self.state.paused
+            && self.state.steps.get(key).is_some_and(fresh)
+        {
+            self.emit(Event::RetrySet { step: key.clone(), retry });
+        }
+    }
+
     pub(super) fn evaluated(&mut self, key: &StepKey, result: Result<Evaluated, Failure>) {
         if !self.state.steps.get(key).is_some_and(|step| step.work.is_evaluated()) || self.state.paused {
             return; // Resume asks again
@@ -72,7 +83,7 @@ impl Machine<'_> {
             Ok(Evaluated::Sleep { ms }) => self.set_timer(key, ms, TimerWhy::Sleep),
             Ok(Evaluated::Again { ms }) => self.set_timer(key, ms, TimerWhy::Interval),
             Ok(Evaluated::Answered { output, failure, stop }) => self.answer(key, output, failure, stop),
-            Ok(Evaluated::Exit { state }) => self.exit(key, state),
+            Ok(Evaluated::Exit { state, reason }) => self.exit(key, state, reason),
             Ok(Evaluated::Pause { ms, late }) => {
                 self.emit(Event::StepPaused { step, at: self.now, late });
                 if let Some(ms) = ms {

@@ -4,9 +4,12 @@ use super::effects::Loss;
 use super::{Machine, NotPossible, refuse};
 use crate::ir::{Dialect, ExitState};
 use crate::run::event::{Action, By, EndStatus, Event, Failure, StepOutcome};
-use crate::run::state::{Phase, Work};
+use crate::run::state::{Exit, Phase, Work};
 use crate::run::step::StepKey;
 use crate::run::wish::TERMINATED;
+
+/// The code of the failure of a run that its flow has ended.
+const EXIT: &str = "exit";
 
 impl Machine<'_> {
     pub(super) fn cancel(&mut self, by: By) -> Result<(), NotPossible> {
@@ -41,7 +44,7 @@ impl Machine<'_> {
     }
 
     /// The flow ends its run: sub-runs go on by themselves, unless the run is to be killed.
-    pub(super) fn exit(&mut self, key: &StepKey, state: ExitState) {
+    pub(super) fn exit(&mut self, key: &StepKey, state: ExitState, reason: Option<String>) {
         let outcome = match state {
             ExitState::Success => StepOutcome::Success,
             ExitState::Warning => StepOutcome::Warning,
@@ -54,26 +57,34 @@ impl Machine<'_> {
                 return;
             }
         };
-        self.emit(Event::Exited { step: key.clone(), outcome });
-        let failure = (outcome == StepOutcome::Failed).then(|| exited(key));
+        let failure = reason.map_or_else(|| exited(key), |reason| Failure::new(EXIT, reason));
+        let failure = Some(failure).filter(|_| matches!(outcome, StepOutcome::Failed | StepOutcome::Cancelled));
+        self.emit(Event::Exited { step: key.clone(), outcome, failure: failure.clone() });
+        let failure = failure.filter(|_| outcome == StepOutcome::Failed);
         if self.state.steps.get(key).is_some_and(|step| matches!(step.work, Work::Group(_))) {
             self.touched.push_back(key.clone());
         } else {
             self.end_step(key, outcome, None, failure);
         }
-        self.stop_steps(None);
+        // What a workflow of Conductor's has started ends with it.
+        let by = By { who: "exit".into(), why: format!("step {key} ended the run") };
+        self.stop_steps(self.tells_its_output().then_some(&by));
     }
 
     /// How a run ends that its flow has ended.
-    pub(super) fn exited(&mut self, step: &StepKey, outcome: StepOutcome) {
-        match outcome {
-            StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => {
-                self.conclude(EndStatus::Completed, None, None);
-            }
-            StepOutcome::Failed => self.conclude(EndStatus::Failed, None, Some(exited(step))),
-            // A rule of the flow says so, not a person: the failure tells it.
-            StepOutcome::Cancelled => self.conclude(EndStatus::Cancelled, None, Some(exited(step))),
+    pub(super) fn exited(&mut self, exit: Exit) {
+        let Exit { step, outcome, failure } = exit;
+        let status = match outcome {
+            StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => EndStatus::Completed,
+            StepOutcome::Failed => EndStatus::Failed,
+            StepOutcome::Cancelled => EndStatus::Cancelled,
+        };
+        // A rule of the flow says so, not a person: the failure tells it.
+        let failure = (status != EndStatus::Completed).then(|| failure.unwrap_or_else(|| exited(&step)));
+        if self.tells_its_output() {
+            return self.give_outputs(status, failure);
         }
+        self.conclude(status, None, failure);
     }
 
     /// What has been sent must settle, and so must what is on its way to become a sub-run. All else ends here.
@@ -110,5 +121,5 @@ impl Machine<'_> {
 }
 
 fn exited(step: &StepKey) -> Failure {
-    Failure::new("exit", format!("step {step} ended the run"))
+    Failure::new(EXIT, format!("step {step} ended the run"))
 }

@@ -19,6 +19,7 @@ mod effects;
 mod errands;
 mod evaluated;
 mod exits;
+mod fatal;
 mod pauses;
 mod people;
 mod recover;
@@ -27,12 +28,14 @@ mod rules;
 mod steps;
 mod wishes;
 
+use children::ChildEnd;
+use fatal::end_of;
 pub use rules::finishing_action;
 
 use super::event::{Action, By, EndStatus, Event, Failure, Input, Payload, StepOutcome, TimerWhy, VerdictKind};
 use super::index::FlowIndex;
 use super::retry::delay_ms;
-use super::state::{Exit, GroupState, Phase, RunState, Work};
+use super::state::{GroupState, Phase, RunState, Work};
 use super::step::StepKey;
 use crate::ir::Retry;
 use crate::limits::Limits;
@@ -106,13 +109,18 @@ impl Machine<'_> {
         }
         match input {
             Input::Start => self.start(),
-            Input::Evaluated { step, result } => self.evaluated(&step, result),
+            Input::Evaluated { step, result, retry } => {
+                self.note_retry(&step, retry);
+                self.evaluated(&step, result);
+            }
             Input::OutputsEvaluated(result) => self.outputs_evaluated(result),
             Input::Performed { step, send, outcome } => self.performed(&step, send, outcome),
             Input::Errand { step, attempt, said, seen } => return self.errand_said(&step, attempt, said, seen),
             Input::Continue => self.go_on(),
             Input::TimerFired { timer } => self.timer_fired(timer),
-            Input::ChildEnded { run, status, outputs, doubts } => self.child_ended(run, status, outputs, doubts),
+            Input::ChildEnded { run, status, conclusion, outputs, doubts } => {
+                self.child_ended(ChildEnd { run, status, conclusion }, outputs, doubts);
+            }
             Input::DoubtsBelow { run, count } => self.doubts_below(run, count),
             Input::Delivered { payload } => self.emit(Event::Delivered { payload }),
             Input::Pause { by } => return self.pause(by),
@@ -168,8 +176,8 @@ impl Machine<'_> {
         if let Some(concluded) = self.state.concluded.clone() {
             return self.after_is_over(concluded);
         }
-        if let Some(Exit { step, outcome }) = self.state.exit.clone().filter(|_| !self.state.cancelling) {
-            return self.exited(&step, outcome);
+        if let Some(exit) = self.state.exit.clone().filter(|_| !self.state.cancelling) {
+            return self.exited(exit);
         }
         match outcome {
             StepOutcome::Success | StepOutcome::Warning | StepOutcome::Skipped => {
@@ -177,6 +185,7 @@ impl Machine<'_> {
                 self.finish_up();
             }
             StepOutcome::Cancelled => match self.state.stop.clone() {
+                Some((status, failure)) if self.tells_its_output() => self.give_outputs(status, Some(failure)),
                 Some((status, failure)) => self.conclude(status, None, Some(failure)),
                 None => self.conclude(EndStatus::Cancelled, None, None),
             },
@@ -205,6 +214,7 @@ impl Machine<'_> {
         };
         match delay {
             Some(delay) => self.set_timer(&StepKey::root(), delay, TimerWhy::FlowRetry),
+            None if self.tells_its_output() => self.give_outputs(end_of(failure.as_ref()), failure),
             None => self.conclude(EndStatus::Failed, None, failure),
         }
     }
@@ -226,9 +236,15 @@ impl Machine<'_> {
         if self.state.phase != Phase::Finishing {
             return;
         }
-        match result {
-            Ok(outputs) => self.conclude(EndStatus::Completed, outputs, None),
-            Err(failure) => self.conclude(EndStatus::Failed, None, Some(failure)),
+        match (self.state.stop.clone(), result) {
+            (Some((EndStatus::Failed, _)), _) if self.verdicts_go_on() => {
+                let by = By { who: "verdict".into(), why: "given before the run had failed".into() };
+                self.reopen_by_verdicts(by);
+            }
+            // What it has to show changes nothing about how it ends.
+            (Some((status, failure)), result) => self.conclude(status, result.unwrap_or(None), Some(failure)),
+            (None, Ok(outputs)) => self.conclude(EndStatus::Completed, outputs, None),
+            (None, Err(failure)) => self.conclude(EndStatus::Failed, None, Some(failure)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rules about the whole run: what stops it, what it must keep, and what its author wants done after its end.
 
 use super::Machine;
-use crate::ir::{Dialect, Sla, SlaBehavior, SlaRule};
+use crate::ir::{Sla, SlaBehavior, SlaRule};
 use crate::run::errand::TIMED_OUT;
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, TimerWhy};
 use crate::run::index::FlowIndex;
@@ -102,8 +102,7 @@ impl Machine<'_> {
             }
             SlaRule::Assertion { .. } => format!("what the SLA `{}` asserts does not hold", sla.id),
         };
-        // A workflow of Conductor's that takes too long has timed out, and is shown so.
-        let code = if flow.flow.dialect == Dialect::Conductor { TIMED_OUT } else { "sla" };
+        let code = if self.tells_its_output() { TIMED_OUT } else { "sla" };
         self.stop(By { who: format!("sla {}", sla.id), why: String::new() }, status, Failure::new(code, text));
     }
 

@@ -164,9 +164,13 @@ impl Machine<'_> {
         let tolerated = outcome == StepOutcome::Failed
             && (task.is_some_and(|t| t.allow_failure) || self.keeps_failures_to_itself(key));
         self.clear_timers(|timer| timer.step == *key);
+        let fatal = failure.clone().filter(|_| outcome == StepOutcome::Failed && !tolerated);
         self.emit(Event::StepEnded { step: key.clone(), outcome, at: self.now, tolerated, output, failure });
         if let Some(parent) = key.parent() {
             self.touched.push_back(parent);
+        }
+        if let Some(failure) = fatal {
+            self.end_all_by(key, failure);
         }
     }
 

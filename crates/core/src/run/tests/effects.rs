@@ -216,7 +216,7 @@ scenarios! {
         assert!(world.must(late(1)).events.is_empty());
         assert!(!world.must(late(2)).events.is_empty());
         assert!(world.must(late(2)).events.is_empty());
-        assert!(world.must(Input::Evaluated { step: key("a"), result: Ok(Evaluated::Op) }).events.is_empty());
+        assert!(world.must(Input::Evaluated { step: key("a"), result: Ok(Evaluated::Op), retry: None }).events.is_empty());
         assert!(world.must(Input::TimerFired { timer: 99 }).events.is_empty());
         world.finish();
         assert!(world.must(Input::OutputsEvaluated(Ok(None))).events.is_empty());

@@ -78,6 +78,7 @@ pub fn until(id: &str, rounds: u32, tasks: Vec<Task>) -> Task {
     let spec = UntilSpec {
         condition: rounds.to_string(),
         interval: "60000".into(),
+        growth: None,
         max_iterations: None,
         max_duration: None,
         fail_on_max: Json::Bool(false),

@@ -26,6 +26,7 @@ mod crashes;
 mod effects;
 mod errands;
 mod exits;
+mod fatal;
 mod groups;
 mod kinds;
 mod pauses;
@@ -42,6 +43,7 @@ fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
         groups::SCENARIOS,
         kinds::SCENARIOS,
         exits::SCENARIOS,
+        fatal::SCENARIOS,
         effects::SCENARIOS,
         errands::SCENARIOS,
         crashes::SCENARIOS,

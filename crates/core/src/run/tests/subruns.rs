@@ -30,7 +30,7 @@ scenarios! {
         world.child_ends(1, EndStatus::Completed, 0);
         world.finish();
         world.assert_ends(&["a:success", "last:success"]);
-        assert!(world.must(Input::ChildEnded { run: child_id(1), status: EndStatus::Completed, outputs: payload("x"), doubts: 0 }).events.is_empty());
+        assert!(world.must(Input::ChildEnded { run: child_id(1), status: EndStatus::Completed, conclusion: None, outputs: payload("x"), doubts: 0 }).events.is_empty());
         let mut world = World::of(vec![subflow("only")]).start();
         world.answer_all();
         world.child_ends(1, EndStatus::Completed, 0);

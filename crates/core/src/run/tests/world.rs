@@ -199,7 +199,7 @@ impl World {
         match action {
             Action::Evaluate(step) => {
                 let result = self.evaluation(step, &answer);
-                self.must(Input::Evaluated { step: step.clone(), result });
+                self.must(Input::Evaluated { step: step.clone(), result, retry: None });
             }
             Action::EvaluateOutputs => {
                 let failed = matches!(answer, Answer::Fail | Answer::BadExpression);
@@ -313,7 +313,9 @@ impl World {
             (_, TaskKind::Batches(spec)) => {
                 Evaluated::Items { count: spec.split.parse().expect("a number"), items: payload("items") }
             }
-            (_, TaskKind::Exit { state }) => Evaluated::Exit { state: ExitState::parse(state).expect("a word") },
+            (_, TaskKind::Exit { state }) => {
+                Evaluated::Exit { state: ExitState::parse(state).expect("a word"), reason: None }
+            }
             (_, TaskKind::WorkingDirectory { .. }) if asking.is_some() => {
                 Evaluated::Answered { output: Some(payload("files")), failure: None, stop: false }
             }
@@ -419,7 +421,7 @@ impl World {
     }
 
     pub fn child_ends(&mut self, n: u128, status: EndStatus, doubts: u32) {
-        self.must(Input::ChildEnded { run: child_id(n), status, outputs: payload("child"), doubts });
+        self.must(Input::ChildEnded { run: child_id(n), status, conclusion: None, outputs: payload("child"), doubts });
     }
 
     pub fn verdict(&mut self, step: &str, verdict: VerdictKind) -> Result<Decided, NotPossible> {

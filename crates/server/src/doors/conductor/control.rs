@@ -350,7 +350,7 @@ async fn tell_state(
                 _ => Ok(()),
             }
         }
-        _ if variables.is_some() && !is_terminal(workflow::status(&story.run.0, &story.run.1)) => {
+        _ if variables.is_some() && !is_terminal(workflow::status(&story.run.0)) => {
             ask(call, id, Asking::Tell { variables, errand: None }, Code::NotPossible, None).await
         }
         _ => Ok(()),

@@ -115,8 +115,7 @@ impl Seen {
     }
 
     fn is_settled(&self) -> bool {
-        let (row, values, _) = &self.target.run;
-        is_terminal(status(row, values)) || !self.blocking.is_empty()
+        is_terminal(status(&self.target.run.0)) || !self.blocking.is_empty()
     }
 }
 
@@ -225,12 +224,12 @@ async fn changed(changes: &mut broadcast::Receiver<RunChange>, runs: &[RunId]) {
 
 /// A SignalResponse; null where a task is asked for and none waits.
 pub fn answer(seen: &Seen, show: Show, request_id: String, payloads: bool) -> Json {
-    let (target, values, _) = &seen.target.run;
+    let target = &seen.target.run.0;
     let mut out = Map::new();
     let mut put = |name: &str, value: Json| drop(out.insert(name.to_owned(), value));
     put("responseType", show.word().into());
     put("targetWorkflowId", target.id.to_string().into());
-    put("targetWorkflowStatus", status(target, values).into());
+    put("targetWorkflowStatus", status(target).into());
     put("requestId", request_id.into());
     let whole = match show {
         Show::Target => workflow::shown(&seen.target, true, payloads),

@@ -28,7 +28,7 @@ pub async fn status_of(call: Call) -> Answer {
     ok(json!({
         "workflowId": row.id.to_string(),
         "correlationId": correlation(row),
-        "status": status(row, values),
+        "status": status(row),
         "output": shown(output),
         "variables": shown(variables),
     }))

@@ -347,7 +347,7 @@ fn summary(call: &Call, (row, values, _): &WholeRun) -> Result<Json, Problem> {
         "startTime": date(Some(began)),
         "updateTime": date(Some(row.updated_at)),
         "endTime": date(row.ended_at),
-        "status": status(row, values),
+        "status": status(row),
         "inputSize": input.len(),
         "outputSize": output.len(),
         "input": input,

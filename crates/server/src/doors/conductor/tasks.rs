@@ -6,9 +6,9 @@ use super::task::{self, handed, id_of, id_text};
 use super::workflow;
 use crate::call::{Answer, Call, no_content, ok};
 use crate::problem::Problem;
-use semel_core::{Hash16, Millis, WorkspaceId};
+use semel_core::{Hash16, Millis};
 use semel_engine::Errand;
-use semel_store::{ErrandQueue, ErrandRow, LogLine, TASK_DEFINITIONS, TakeErrands};
+use semel_store::{ErrandQueue, ErrandRow, LogLine, TakeErrands};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
@@ -63,20 +63,12 @@ pub async fn take_from(
     after: Option<Hash16>,
 ) -> Result<Vec<Json>, Problem> {
     let workspace = call.workspace()?;
-    let limit = concurrent_limit(call, &workspace, &from.queue)?;
-    let request = TakeErrands { workspace: workspace.clone(), from, worker, count, limit, after };
+    let request = TakeErrands { workspace: workspace.clone(), from, worker, count, limit: None, rate: None, after };
     let taken = tokio::select! {
         taken = call.app.engine().take_errands(request, wait) => taken?,
         () = call.app.stopping().cancelled() => Vec::new(),
     };
     taken.iter().map(|errand| handed(call.app.engine(), &workspace, errand)).collect()
-}
-
-/// How many of a task may be out at once, as its definition says now.
-fn concurrent_limit(call: &Call, workspace: &WorkspaceId, name: &str) -> Result<Option<u32>, Problem> {
-    let row = call.app.store().kv(workspace, TASK_DEFINITIONS, name)?;
-    let limit = row.and_then(|row| row.value["concurrentExecLimit"].as_u64()).filter(|limit| *limit > 0);
-    Ok(limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)))
 }
 
 /// The row of a task that someone outside does.

@@ -5,6 +5,7 @@
 //! | COMPLETED | | the answer to the attempt |
 //! | FAILED | | the attempt failed, and the next one is due if there is one |
 //! | FAILED_WITH_TERMINAL_ERROR | | no other attempt |
+//! | CANCELED | | no other attempt; the workflow is terminated |
 //! | IN_PROGRESS | `extendLease` | a sign of life |
 //! | IN_PROGRESS | | anybody may take it again after `callbackAfterSeconds` |
 //!
@@ -36,7 +37,7 @@ pub enum What {
 }
 
 /// The statuses that a result can have.
-pub const STATUSES: &str = "COMPLETED, FAILED, FAILED_WITH_TERMINAL_ERROR, IN_PROGRESS";
+pub const STATUSES: &str = "COMPLETED, FAILED, FAILED_WITH_TERMINAL_ERROR, CANCELED, IN_PROGRESS";
 
 impl What {
     pub fn read(status: &str, output: Json, fields: &Map<String, Json>) -> Result<What, Problem> {
@@ -48,6 +49,7 @@ impl What {
                 output: Some(output),
                 for_good: status == "FAILED_WITH_TERMINAL_ERROR",
             }),
+            "CANCELED" => What::Ended(ErrandAnswer::Cancelled { message: message()?, output: Some(output) }),
             "IN_PROGRESS" if body::flag(fields, "extendLease")? => What::Word(ErrandWord::Alive),
             "IN_PROGRESS" => {
                 let seconds = body::whole(fields, "callbackAfterSeconds")?.unwrap_or(0).min(u64::from(u32::MAX));
@@ -170,7 +172,8 @@ mod tests {
         let mut alive = with("IN_PROGRESS");
         alive["extendLease"] = json!(true);
         assert!(matches!(read(alive), Ok(What::Word(ErrandWord::Alive))));
-        assert!(read(with("CANCELED")).is_err());
+        assert!(matches!(read(with("CANCELED")), Ok(What::Ended(ErrandAnswer::Cancelled { .. }))));
+        assert!(read(with("SCHEDULED")).is_err());
         assert!(read(json!({"taskId": ID, "status": "COMPLETED"})).is_err(), "whose task it is");
     }
 

@@ -6,7 +6,7 @@ use super::{body, start};
 use crate::call::{Answer, Call, ok};
 use crate::problem::Problem;
 use crate::state::AppState;
-use semel_core::run::Status;
+use semel_core::run::workflow_status;
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_engine::{TaskStory, WorkflowStory, public_json};
 use semel_store::{RunRow, RunValues};
@@ -37,17 +37,8 @@ pub async fn get(call: Call) -> Answer {
 }
 
 /// Conductor's word for how a run stands.
-pub fn status(row: &RunRow, values: &RunValues) -> &'static str {
-    let failure = values.failure.as_ref().and_then(|failure| failure["code"].as_str());
-    match row.status {
-        Status::Completed => "COMPLETED",
-        Status::Failed if matches!(failure, Some("sla" | "timed_out" | "timeout")) => "TIMED_OUT",
-        Status::Failed => "FAILED",
-        Status::Held if row.ended_at.is_some() => "FAILED",
-        Status::Cancelled => "TERMINATED",
-        Status::Paused | Status::Held => "PAUSED",
-        Status::Queued | Status::Running | Status::Waiting => "RUNNING",
-    }
+pub fn status(row: &RunRow) -> &'static str {
+    workflow_status(row.status, row.ended_at.is_some(), row.conclusion)
 }
 
 pub fn is_terminal(status: &str) -> bool {
@@ -91,7 +82,7 @@ pub fn shown(story: &WorkflowStory, tasks: bool, payloads: bool) -> Json {
         "ownerApp": "",
         "createTime": row.created_at.0,
         "updateTime": row.updated_at.0,
-        "status": status(row, values),
+        "status": status(row),
         "endTime": time(row.ended_at),
         "startTime": row.started_at.unwrap_or(row.created_at).0,
         "workflowId": row.id.to_string(),

@@ -68,6 +68,7 @@ impl Model {
                 | OpKind::EnterLaneOrEnd { .. }
                 | OpKind::ForceLane
                 | OpKind::Toggle { .. }
+                | OpKind::Publish { .. }
                 | OpKind::RunAgain { .. }
                 | OpKind::Remember { .. }
                 | OpKind::Ask { .. }

@@ -1,0 +1,379 @@
+//! Conductor's event handlers: what the events that EVENT tasks publish set going.
+//!
+//! An event is a row that the transaction which ended its task has left. Here the rows are taken in order of time, each
+//! handler that listens acts, and then the row goes. Each action has the name of its event, so that it happens once:
+//!
+//! | and if the process dies | then |
+//! |---|---|
+//! | after an action and before the row is gone | the handlers act again; a start finds the run that it has made, an answer finds the task answered, an end finds the run ended |
+//! | before any | nothing has happened, and the row is still there |
+
+use crate::api::{AdmitError, Control, ControlError, ErrandAnswer, Occurrence};
+use crate::conductor::strategy;
+use crate::errands::ErrandError;
+use crate::handle::Engine;
+use crate::scope::Services;
+use semel_core::admission::{Decision, PresetName};
+use semel_core::ir::{CONDUCTOR_NAMESPACE, ConductorFlow, step_name};
+use semel_core::run::By;
+use semel_core::{Door, FlowRef, Hash16, RunId, WorkspaceId};
+use semel_expr::conductor::{print, render_tree};
+use semel_expr::{Budget, Part, Scope, SecretRef, Value};
+use semel_store::{EVENT_HANDLERS, EVENTS, ErrandRow, Store, StoreError, Work};
+use semel_tasks::{Home, Log, Outcome, Request, Stop};
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+
+const PAGE: u32 = 100;
+const CONDITION_MS: u64 = 10_000;
+
+/// An event handler as it was registered; what stands in an action is looked at when it acts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Handler {
+    name: String,
+    event: String,
+    condition: Option<String>,
+    evaluator_type: Option<String>,
+    active: bool,
+    actions: Vec<Json>,
+}
+
+impl Default for Handler {
+    fn default() -> Handler {
+        Handler {
+            name: String::new(),
+            event: String::new(),
+            condition: None,
+            evaluator_type: None,
+            active: false,
+            actions: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Event {
+    id: String,
+    event: String,
+    payload: Json,
+}
+
+/// Why an action did nothing. What the store only refuses for now is tried again.
+enum Trouble {
+    Store(StoreError),
+    Refused(String),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Trouble {
+        Trouble::Store(error)
+    }
+}
+
+fn refused<T>(text: impl Into<String>) -> Result<T, Trouble> {
+    Err(Trouble::Refused(text.into()))
+}
+
+/// The errand that is out for a task of a run; in a loop, that of the latest round.
+pub(crate) fn open_errand(
+    store: &Arc<dyn Store>,
+    workspace: &WorkspaceId,
+    run: RunId,
+    reference: &str,
+) -> Result<Option<ErrandRow>, StoreError> {
+    let step = step_name(reference);
+    let rows = store.errands_of(workspace, run)?;
+    let own = rows.into_iter().filter(|row| row.open && row.more.step.task_id() == step);
+    Ok(own.max_by_key(|row| (row.more.set_at, row.more.attempt)))
+}
+
+impl Engine {
+    /// Lets handlers hear of the events that tasks have published.
+    pub async fn hear_events(&self) -> Result<(), StoreError> {
+        if !self.is_first() {
+            return Ok(());
+        }
+        let mut workspaces: Vec<WorkspaceId> = self.store().workspaces()?.into_iter().map(|row| row.id).collect();
+        if !workspaces.contains(&WorkspaceId::default()) {
+            workspaces.push(WorkspaceId::default());
+        }
+        for workspace in workspaces {
+            while self.hear_page(&workspace).await? {}
+        }
+        Ok(())
+    }
+
+    /// True when there may be more.
+    async fn hear_page(&self, workspace: &WorkspaceId) -> Result<bool, StoreError> {
+        let rows = self.store().kv_list(workspace, EVENTS, None, PAGE)?;
+        let full = rows.len() == PAGE as usize;
+        for row in rows {
+            match serde_json::from_value::<Event>(row.value.clone()) {
+                Ok(event) => self.hear_event(workspace, &event).await?,
+                Err(error) => tracing::error!(key = row.key, %error, "an event does not load"),
+            }
+            let (workspace, namespace, key) = (workspace.clone(), EVENTS.to_owned(), row.key);
+            self.write(Work::KvDelete { workspace, namespace, key }).await?;
+        }
+        Ok(full)
+    }
+
+    async fn hear_event(&self, workspace: &WorkspaceId, event: &Event) -> Result<(), StoreError> {
+        let mut after = None;
+        loop {
+            let rows = self.store().kv_list(workspace, EVENT_HANDLERS, after.as_deref(), PAGE)?;
+            let full = rows.len() == PAGE as usize;
+            for row in rows {
+                let listens = |handler: &Handler| handler.active && handler.event == event.event;
+                match serde_json::from_value::<Handler>(without_nulls(row.value)) {
+                    Ok(handler) if listens(&handler) => self.act_on(workspace, &handler, event).await?,
+                    Ok(_) => {}
+                    Err(error) => tracing::error!(handler = row.key, %error, "an event handler does not load"),
+                }
+                after = Some(row.key);
+            }
+            if !full {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn act_on(&self, workspace: &WorkspaceId, handler: &Handler, event: &Event) -> Result<(), StoreError> {
+        let condition = handler.condition.as_deref().filter(|text| !text.trim().is_empty());
+        if let Some(condition) = condition {
+            match self.holds(workspace, condition, handler.evaluator_type.as_deref(), event).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(handler = handler.name, event = event.event, error, "a condition cannot be judged");
+                    return Ok(());
+                }
+            }
+        }
+        for (place, action) in handler.actions.iter().enumerate() {
+            let name = format!("{} {} {place}", event.id, handler.name);
+            match self.action(workspace, action, event, &name).await {
+                Ok(()) => {}
+                Err(Trouble::Store(error)) => return Err(error),
+                Err(Trouble::Refused(error)) => {
+                    tracing::error!(handler = handler.name, event = event.event, place, error, "an action did nothing");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A condition is JavaScript that sees the payload as `$`.
+    async fn holds(
+        &self,
+        workspace: &WorkspaceId,
+        condition: &str,
+        evaluator: Option<&str>,
+        event: &Event,
+    ) -> Result<bool, String> {
+        let known = |word: &str| matches!(word, "" | "default" | "javascript" | "graaljs" | "value-param");
+        if let Some(word) = evaluator.filter(|word| !known(word)) {
+            return Err(format!("`{word}` is not an evaluatorType: javascript"));
+        }
+        if evaluator == Some("value-param") {
+            return Ok(event.payload.get(condition) == Some(&Json::Bool(true)));
+        }
+        let request = Request {
+            step_id: event.id.clone(),
+            type_name: "conductor.LOOP_CONDITION".to_owned(),
+            config: json!({"script": condition, "input": event.payload}),
+            timeout_ms: CONDITION_MS,
+            idempotency_key: None,
+            send_before: None,
+            traceparent: None,
+            home: Home { workspace: workspace.clone(), ..Home::default() },
+            log: Log::default(),
+            stop: Stop::default(),
+        };
+        match self.performer().perform(request).await {
+            Outcome::Done { output } => Ok(output["stop"] == Json::Bool(false)),
+            Outcome::FailedClean { message, .. } | Outcome::Lost { message, .. } => Err(message),
+        }
+    }
+
+    async fn action(&self, workspace: &WorkspaceId, action: &Json, event: &Event, name: &str) -> Result<(), Trouble> {
+        let word = action["action"].as_str().unwrap_or_default();
+        let scope =
+            Payload { value: Value::from_json(&event.payload), services: self.services(), now: self.store().now().0 };
+        let given = render_tree(&action[word], &scope, &mut Budget::default());
+        let given = given.map_err(|error| Trouble::Refused(error.message))?.to_masked_json();
+        match word {
+            "start_workflow" => self.start_by_event(workspace, &given, event, name).await,
+            "complete_task" => self.answer_by_event(workspace, &given, event, true).await,
+            "fail_task" => self.answer_by_event(workspace, &given, event, false).await,
+            "terminate_workflow" => self.end_by_event(workspace, &given, event).await,
+            other => refused(format!(
+                "there is no action `{other}`: start_workflow, complete_task, fail_task or terminate_workflow"
+            )),
+        }
+    }
+
+    async fn start_by_event(
+        &self,
+        workspace: &WorkspaceId,
+        given: &Json,
+        event: &Event,
+        name: &str,
+    ) -> Result<(), Trouble> {
+        let Some(workflow) = text(given, "name") else { return refused("start_workflow names no workflow") };
+        let version = match text(given, "version").map(|word| word.parse::<f64>()) {
+            Some(Ok(number)) if number >= 1.0 => Some(number as u32),
+            None | Some(Ok(_)) => self.flows().newest_version(workspace, CONDUCTOR_NAMESPACE, &workflow)?,
+            Some(Err(_)) => return refused("`version` of start_workflow is not a number"),
+        };
+        let Some(version) = version else { return refused(format!("no workflow {workflow} is registered")) };
+        let flow = FlowRef::new(CONDUCTOR_NAMESPACE, ConductorFlow::flow_id(&workflow, version));
+        let flow = self.flows().head(workspace, &flow).map_err(|error| Trouble::Refused(error.to_string()))?;
+        let mut inputs = match &given["input"] {
+            Json::Object(fields) => fields.clone(),
+            _ => serde_json::Map::new(),
+        };
+        inputs.insert("conductor.event.messageId".to_owned(), json!(event.id));
+        inputs.insert("conductor.event.name".to_owned(), json!(event.event));
+        let key = text(given, "idempotencyKey");
+        let wanted = strategy(text(given, "idempotencyStrategy").as_deref(), key.is_some());
+        let request_preset = wanted.map_err(|failure| Trouble::Refused(failure.message().to_owned()))?;
+        let domains =
+            Some(&given["taskToDomain"]).filter(|own| own.is_object()).unwrap_or(&event.payload["taskToDomain"]);
+        let occurrence = Occurrence {
+            workspace: workspace.clone(),
+            flow,
+            door: Door::Queue,
+            caller: format!("event {}", event.event),
+            intrinsic_key: Some(name.to_owned()),
+            caller_key: key,
+            door_preset: PresetName::Semel,
+            request_preset,
+            scope: Some(ConductorFlow::key_scope(&workflow)),
+            inputs: Json::Object(inputs),
+            trigger: json!({"event": event.event, "priority": given["priority"], "taskToDomain": domains}).into(),
+            trigger_id: None,
+            labels: Vec::new(),
+            correlation_id: text(given, "correlationId"),
+            run: None,
+            start_at: None,
+            breakpoints: vec![],
+        };
+        match self.admit(occurrence).await {
+            Ok(result) if result.decision == Decision::Reject => {
+                let key = text(given, "idempotencyKey").unwrap_or_default();
+                refused(format!("Workflow with the idempotency key {key} already exists"))
+            }
+            Ok(_) => Ok(()),
+            Err(AdmitError::Store(error)) => Err(error.into()),
+            Err(error) => refused(error.to_string()),
+        }
+    }
+
+    async fn answer_by_event(
+        &self,
+        workspace: &WorkspaceId,
+        given: &Json,
+        event: &Event,
+        done: bool,
+    ) -> Result<(), Trouble> {
+        let row = match (text(given, "taskId"), text(given, "workflowId"), text(given, "taskRefName")) {
+            (Some(id), _, _) => match Hash16::from_hex(&id.replace('-', "")) {
+                Some(id) => self.store().errand(workspace, id)?,
+                None => None,
+            },
+            (None, Some(workflow), Some(reference)) => match workflow.parse() {
+                Ok(run) => open_errand(self.store(), workspace, run, &reference)?,
+                Err(()) => None,
+            },
+            _ => return refused("the action names no task: `taskId`, or `workflowId` and `taskRefName`"),
+        };
+        let Some(row) = row else { return refused("no such task waits for somebody to say what became of it") };
+        let mut output = match &given["output"] {
+            Json::Object(fields) => fields.clone(),
+            _ => serde_json::Map::new(),
+        };
+        for name in ["workflowId", "taskId", "taskRefName"] {
+            output.insert(name.to_owned(), given[name].clone());
+        }
+        output.insert("conductor.event.messageId".to_owned(), json!(event.id));
+        output.insert("conductor.event.name".to_owned(), json!(event.event));
+        let output = Json::Object(output);
+        let message = text(given, "reasonForIncompletion").unwrap_or_default();
+        let end = match done {
+            true => ErrandAnswer::Done { output },
+            false => ErrandAnswer::Failed { message, output: Some(output), for_good: false },
+        };
+        match self.answer_errand(workspace, row.id, end, None).await {
+            Ok(_) | Err(ErrandError::Over(_)) => Ok(()),
+            Err(ErrandError::Unknown) => refused("the task is gone"),
+            Err(ErrandError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    async fn end_by_event(&self, workspace: &WorkspaceId, given: &Json, event: &Event) -> Result<(), Trouble> {
+        let run = text(given, "workflowId").and_then(|id| id.parse().ok());
+        let Some(run) = run else { return refused("terminate_workflow names no workflow") };
+        let why = text(given, "terminationReason").unwrap_or_else(|| format!("event {}", event.event));
+        let by = By { who: format!("event {}", event.event), why };
+        match self.control(workspace, run, Control::Cancel, by).await {
+            // One that has ended already is what was asked for.
+            Ok(()) | Err(ControlError::NotPossible(_)) => Ok(()),
+            Err(ControlError::Store(error)) => Err(error.into()),
+            Err(error) => refused(error.to_string()),
+        }
+    }
+}
+
+fn text(given: &Json, name: &str) -> Option<String> {
+    match &given[name] {
+        Json::Null => None,
+        value => Some(print(&Value::from_json(value))).filter(|text| !text.is_empty()),
+    }
+}
+
+fn without_nulls(json: Json) -> Json {
+    match json {
+        Json::Object(fields) => Json::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect()),
+        other => other,
+    }
+}
+
+/// What the expressions of a handler see: the fields of the payload, and nothing else.
+struct Payload<'a> {
+    value: Value,
+    services: &'a Services,
+    now: i64,
+}
+
+impl Scope for Payload<'_> {
+    fn root(&self, name: &str) -> Option<Value> {
+        self.value.get(name)
+    }
+
+    fn secret(&self, name: &str, _: Option<&str>) -> Result<SecretRef, String> {
+        Err(format!("an event handler cannot read the secret `{name}`"))
+    }
+
+    fn reveal(&self, _: &Part) -> Result<String, String> {
+        Err("an event handler cannot read secrets".to_owned())
+    }
+
+    fn seal(&self, _: &str) -> Result<String, String> {
+        Err("an event handler cannot keep secrets".to_owned())
+    }
+
+    fn kv(&self, key: &str, _: Option<&str>, _: bool) -> Result<Value, String> {
+        Err(format!("an event handler cannot read the key `{key}`"))
+    }
+
+    fn now_millis(&self) -> i64 {
+        self.now
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.services.entropy.random()
+    }
+}

@@ -1,0 +1,195 @@
+//! Events that Conductor's tasks publish, and what handlers make of them.
+
+use super::House;
+use semel_core::limits::Limits;
+use semel_core::run::Status;
+use semel_core::{FlowRef, Millis, RunId};
+use semel_store::{EVENT_HANDLERS, EVENTS, FlowRow, PushRule, RunRow, RunValues, Work};
+use semel_tasks::Outcome;
+use serde_json::{Value as Json, json};
+
+impl House {
+    async fn put_workflow(&self, definition: Json) {
+        let compiled = semel_flow::conductor::compile(&definition, &Limits::default()).expect("a workflow");
+        let row = FlowRow {
+            workspace: self.workspace.clone(),
+            flow: compiled.flow.flow_ref(),
+            revision: 0,
+            source: definition.to_string(),
+            ir: serde_json::to_string(&compiled.flow).unwrap(),
+            disabled: false,
+            deleted: false,
+            created_at: Millis(0),
+            created_by: "test".into(),
+        };
+        self.engine.write(Work::PutFlow { row: Box::new(row), schedules: vec![], rule: PushRule::Any }).await.unwrap();
+    }
+
+    async fn put_handler(&self, handler: Json) {
+        let set = Work::KvSet {
+            workspace: self.workspace.clone(),
+            namespace: EVENT_HANDLERS.to_owned(),
+            key: handler["name"].as_str().unwrap().to_owned(),
+            value: handler,
+            kv_type: "JSON".to_owned(),
+            overwrite: true,
+            ttl_ms: None,
+        };
+        self.engine.write(set).await.unwrap();
+    }
+
+    /// Starts a workflow and waits until nothing moves any more.
+    async fn go(&self, name: &str, inputs: Json) -> RunId {
+        let run = self.engine.admit(self.event(&format!("conductor:{name}@1"), inputs)).await.unwrap().run.unwrap().id;
+        self.rest().await;
+        run
+    }
+
+    async fn rest(&self) {
+        for _ in 0..200 {
+            let moves = |row: &RunRow| matches!(row.status, Status::Running | Status::Queued);
+            if !self.runs().iter().any(|(row, _)| moves(row)) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("runs go on and on");
+    }
+
+    async fn hear_of_events(&self) {
+        self.engine.hear_events().await.unwrap();
+        self.rest().await;
+    }
+
+    fn events(&self) -> Vec<Json> {
+        let rows = self.engine.store().kv_list(&self.workspace, EVENTS, None, 99).unwrap();
+        rows.into_iter().map(|row| row.value).collect()
+    }
+
+    fn runs_of(&self, name: &str) -> Vec<(RunRow, RunValues)> {
+        let flow = FlowRef::new("conductor", format!("{name}@1"));
+        self.runs().into_iter().filter(|(row, _)| row.flow == flow).collect()
+    }
+}
+
+fn publisher(sink: &str) -> Json {
+    json!({"name": "up", "tasks": [{"name": "e", "taskReferenceName": "e", "type": "EVENT", "sink": sink,
+        "inputParameters": {"order": "${workflow.input.order}"}}], "outputParameters": {"e": "${e.output}"}})
+}
+
+fn starter(more: Json) -> Json {
+    let mut start = json!({"name": "down", "input": {"order": "${order.id}", "from": "${workflowInstanceId}"}});
+    for (key, value) in more.as_object().unwrap() {
+        start[key] = value.clone();
+    }
+    json!({"name": "h", "event": "conductor:up:orders", "active": true,
+        "actions": [{"action": "start_workflow", "start_workflow": start}]})
+}
+
+fn down() -> Json {
+    json!({"name": "down", "tasks": [{"name": "n", "taskReferenceName": "n", "type": "NOOP"}],
+        "outputParameters": {"in": "${workflow.input}"}})
+}
+
+#[tokio::test]
+async fn an_event_starts_a_workflow_once() {
+    let house = House::at("2026-01-02T12:00:00Z");
+    house.put_workflow(publisher("conductor:orders")).await;
+    house.put_workflow(down()).await;
+    house.put_handler(starter(json!({}))).await;
+    house
+        .put_handler(json!({"name": "off", "event": "conductor:up:orders", "active": false,
+        "actions": [{"action": "start_workflow", "start_workflow": {"name": "down"}}]}))
+        .await;
+    let up = house.go("up", json!({"order": {"id": 7}})).await;
+    let [event] = house.events().try_into().expect("one event");
+    assert_eq!(event["event"], "conductor:up:orders");
+    let (_, values) = house.runs_of("up").remove(0);
+    let output = &values.outputs.unwrap()["e"];
+    assert_eq!((&output["event_produced"], &output["order"]), (&json!("conductor:up:orders"), &json!({"id": 7})));
+    assert_eq!(output["workflowInstanceId"], json!(up.to_string()));
+
+    house.hear_of_events().await;
+    let [(_, values)] = house.runs_of("down").try_into().expect("one run");
+    let given = &values.outputs.unwrap()["in"];
+    assert_eq!((&given["order"], &given["from"]), (&json!(7), &json!(up.to_string())));
+    assert_eq!(given["conductor.event.name"], "conductor:up:orders");
+    assert_eq!(house.events(), Vec::<Json>::new());
+
+    // The process died before the row was gone: the same event is heard once more.
+    let set = Work::KvSet {
+        workspace: house.workspace.clone(),
+        namespace: EVENTS.to_owned(),
+        key: "0000000000001-again".to_owned(),
+        value: event,
+        kv_type: "JSON".to_owned(),
+        overwrite: true,
+        ttl_ms: None,
+    };
+    house.engine.write(set).await.unwrap();
+    house.hear_of_events().await;
+    assert_eq!((house.runs_of("down").len(), house.events().len()), (1, 0));
+    house.go("up", json!({"order": {"id": 8}})).await;
+    house.hear_of_events().await;
+    assert_eq!(house.runs_of("down").len(), 2, "another event");
+}
+
+#[tokio::test]
+async fn a_key_and_a_condition_count_for_what_an_event_starts() {
+    let house = House::at("2026-01-02T12:00:00Z");
+    house.put_workflow(publisher("conductor:orders")).await;
+    house.put_workflow(down()).await;
+    house
+        .put_handler(starter(json!({"idempotencyKey": "order-${order.id}", "idempotencyStrategy": "RETURN_EXISTING"})))
+        .await;
+    for id in [1, 1, 2] {
+        house.go("up", json!({"order": {"id": id}})).await;
+    }
+    house.hear_of_events().await;
+    assert_eq!(house.runs_of("down").len(), 2, "one for each key");
+
+    let mut handler = starter(json!({}));
+    handler["condition"] = json!("$.order.id > 5");
+    handler["evaluatorType"] = json!("javascript");
+    house.put_handler(handler).await;
+    for (holds, runs) in [(false, 2), (true, 3)] {
+        *house.outside.lock() = Outcome::Done { output: json!({"result": holds, "stop": !holds}) };
+        house.go("up", json!({"order": {"id": 3}})).await;
+        house.hear_of_events().await;
+        assert_eq!(house.runs_of("down").len(), runs);
+    }
+}
+
+#[tokio::test]
+async fn an_event_answers_a_task_and_ends_a_workflow() {
+    let house = House::at("2026-01-02T12:00:00Z");
+    house.put_workflow(publisher("conductor")).await;
+    let wait = |name: &str| {
+        json!({"name": name, "tasks": [{"name": "w", "taskReferenceName": "w", "type": "WAIT"}],
+        "outputParameters": {"w": "${w.output}"}})
+    };
+    for name in ["one", "two", "three"] {
+        house.put_workflow(wait(name)).await;
+    }
+    let (one, two, three) =
+        (house.go("one", json!({})).await, house.go("two", json!({})).await, house.go("three", json!({})).await);
+    let task = |field: &str| {
+        json!({"workflowId": format!("${{order.{field}}}"), "taskRefName": "w", "output": {"by": "${order.by}"},
+        "reasonForIncompletion": "the event says so"})
+    };
+    house.put_handler(json!({"name": "h", "event": "conductor:up:e", "active": true, "actions": [
+        {"action": "complete_task", "complete_task": task("one")},
+        {"action": "fail_task", "fail_task": task("two")},
+        {"action": "terminate_workflow", "terminate_workflow": {"workflowId": "${order.three}", "terminationReason": "over"}},
+        {"action": "dance"},
+    ]})).await;
+    let order = json!({"one": one.to_string(), "two": two.to_string(), "three": three.to_string(), "by": "me"});
+    house.go("up", json!({"order": order})).await;
+    house.hear_of_events().await;
+    let (one, values) = house.runs_of("one").remove(0);
+    assert_eq!((one.status, &values.outputs.unwrap()["w"]["by"]), (Status::Completed, &json!("me")));
+    let (two, values) = house.runs_of("two").remove(0);
+    assert_eq!((two.status, &values.failure.unwrap()["message"]), (Status::Failed, &json!("the event says so")));
+    assert_eq!(house.runs_of("three").remove(0).0.status, Status::Cancelled);
+    assert_eq!(house.events().len(), 0, "an action that does nothing does not hold the others up");
+}
