@@ -28,6 +28,7 @@ const BUILT: &[&str] = &[
     "SUB_WORKFLOW",
     "START_WORKFLOW",
     "WAIT",
+    "YIELD",
     "HUMAN",
     "WAIT_FOR_WEBHOOK",
     "TERMINATE",

@@ -198,7 +198,7 @@ pub async fn settle(
 }
 
 /// Kinds of task that may have a workflow, or one below it, wait for somebody.
-const BLOCKING: &[&str] = &["WAIT", "SUB_WORKFLOW", "DYNAMIC", "FORK_JOIN_DYNAMIC"];
+const BLOCKING: &[&str] = &["WAIT", "YIELD", "SUB_WORKFLOW", "DYNAMIC", "FORK_JOIN_DYNAMIC"];
 
 async fn can_block(app: &AppState, workspace: &WorkspaceId, id: RunId) -> Result<bool, Problem> {
     let owner = workspace.clone();
