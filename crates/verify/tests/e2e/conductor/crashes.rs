@@ -121,7 +121,9 @@ async fn worker(town: Arc<Town>, api: Api, kind: &'static str, number: u32) {
             let api = town.api(&api);
             let path = format!("/api/tasks/poll/batch/{kind}?workerid=w{number}&count=1&timeout=100");
             match api.try_send(api.request(reqwest::Method::GET, &path)).await {
-                Ok(answer) if answer.status == 200 => next = answer.json.as_array().and_then(|all| all.first().cloned()),
+                Ok(answer) if answer.status == 200 => {
+                    next = answer.json.as_array().and_then(|all| all.first().cloned())
+                }
                 Ok(answer) if answer.status < 500 => panic!("{}: {}", answer.status, answer.text),
                 _ => a_moment().await,
             }

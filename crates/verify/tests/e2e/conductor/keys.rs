@@ -164,9 +164,10 @@ async fn the_guide_s_curl_starts_once() {
     let curl = |key: &str, conflict: &str| {
         let request = api.request(Method::POST, "/api/workflow/order_workflow?priority=0");
         let request = request.header("accept", "text/plain").header("X-Idempotency-key", key);
-        request.header("X-on-conflict", conflict).header("Content-Type", "application/json").body(
-            "{\n\"additionalProp1\": {},\n\"additionalProp2\": {},\n\"additionalProp3\": {}\n}",
-        )
+        request
+            .header("X-on-conflict", conflict)
+            .header("Content-Type", "application/json")
+            .body("{\n\"additionalProp1\": {},\n\"additionalProp2\": {},\n\"additionalProp3\": {}\n}")
     };
     let id = started(&api.send(curl("order-123", "FAIL")).await);
     taken(&api.send(curl("order-123", "FAIL")).await, "order-123");

@@ -26,11 +26,8 @@ impl Line {
     pub async fn start(url: &str, request: &str, lost: u32) -> Line {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let breaks = Arc::new(Breaks {
-            request: request.to_owned(),
-            left: AtomicU32::new(lost),
-            seen: AtomicU32::new(0),
-        });
+        let breaks =
+            Arc::new(Breaks { request: request.to_owned(), left: AtomicU32::new(lost), seen: AtomicU32::new(0) });
         let (own, target) = (breaks.clone(), url.trim_start_matches("http://").to_owned());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {

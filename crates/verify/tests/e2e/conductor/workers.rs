@@ -204,7 +204,10 @@ async fn a_crowd_of_bad_workers_leaves_one_outcome_for_every_task() {
         let (last, earlier) = all.split_last().expect("an attempt");
         assert_eq!(last["status"], "COMPLETED");
         // The first word that was sent for the attempt is the one that counts.
-        assert_eq!(book[last["taskId"].as_str().expect("an id")].first().map(String::as_str), last["outputData"]["paid"].as_str());
+        assert_eq!(
+            book[last["taskId"].as_str().expect("an id")].first().map(String::as_str),
+            last["outputData"]["paid"].as_str()
+        );
         assert_eq!(now["output"]["paid"], last["outputData"]["paid"]);
         for attempt in earlier {
             assert_eq!((&attempt["status"], &attempt["retried"]), (&json!("TIMED_OUT"), &json!(true)), "{now:#}");
