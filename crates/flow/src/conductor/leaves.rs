@@ -46,6 +46,11 @@ fn errand_of(task: &Task, kind: ErrandKind, queue: String) -> Errand {
     }
 }
 
+/// A WAIT that only a signal ends: whatever its input says of times is input.
+fn yielding(task: &Task) -> Errand {
+    Errand { duration: None, until: None, ..errand_of(task, ErrandKind::Wait, "YIELD".to_owned()) }
+}
+
 impl Lowering<'_> {
     pub fn leaf(&mut self, task: &Task, steps: &mut Vec<Step>) {
         let input = || task.whole_input();
@@ -54,6 +59,7 @@ impl Lowering<'_> {
             "SIMPLE" => errand(&errand_of(task, ErrandKind::Simple, literal(&task.name))),
             "DYNAMIC" => errand(&errand_of(task, ErrandKind::Simple, self.dynamic_name(task))),
             "WAIT" => errand(&errand_of(task, ErrandKind::Wait, "WAIT".to_owned())),
+            "YIELD" => errand(&yielding(task)),
             "HUMAN" => errand(&errand_of(task, ErrandKind::Human, "HUMAN".to_owned())),
             "WAIT_FOR_WEBHOOK" => errand(&errand_of(task, ErrandKind::Webhook, "WAIT_FOR_WEBHOOK".to_owned())),
             "HTTP" | "EVENT" if task.async_complete => return self.answered_later(task, steps),

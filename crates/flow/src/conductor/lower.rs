@@ -9,7 +9,7 @@ use semel_core::ir::{
     step_name,
 };
 use semel_core::limits::Limits;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 /// Runs that may wait for a slot of a rate limit; Conductor has no bound.
 const WAITING_MAX: u32 = 1_000_000;
@@ -160,11 +160,23 @@ impl Lowering<'_> {
             "HTTP_POLL" => self.http_poll(task, steps),
             "SUB_WORKFLOW" => self.sub_workflow(task, steps),
             "START_WORKFLOW" => self.start_workflow(task, steps),
-            // One without its join was found by the validation.
-            "FORK_JOIN" | "FORK_JOIN_DYNAMIC" => {}
+            "FORK_JOIN" | "FORK_JOIN_DYNAMIC" => self.leaf(&unjoined(task), steps),
             _ => self.leaf(task, steps),
         }
     }
+}
+
+/// A fork without its join. Such definitions are registered, and clients that build workflows in code make them; the
+/// workflow fails when it gets there.
+fn unjoined(task: &Task) -> Task {
+    let reason = match task.kind.as_str() {
+        "FORK_JOIN" => "Fork task definition is not followed by a join task.  Check the blueprint",
+        _ => "Dynamic join definition is not followed by a join task.  Check the workflow definition.",
+    };
+    let input = json!({"terminationStatus": "FAILED", "terminationReason": reason});
+    let input = input.as_object().cloned().unwrap_or_default();
+    let (path, name, reference) = (task.path.clone(), task.name.clone(), task.reference.clone());
+    Task { path, name, reference, kind: "TERMINATE".to_owned(), input, ..Task::default() }
 }
 
 fn timeout(workflow: &Workflow) -> Vec<Sla> {

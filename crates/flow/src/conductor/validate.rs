@@ -28,6 +28,7 @@ const BUILT: &[&str] = &[
     "SUB_WORKFLOW",
     "START_WORKFLOW",
     "WAIT",
+    "YIELD",
     "HUMAN",
     "WAIT_FOR_WEBHOOK",
     "TERMINATE",
@@ -57,7 +58,6 @@ pub fn violations(workflow: &Workflow, limits: &Limits) -> Vec<Violation> {
     for task in &tasks {
         check.task(task);
     }
-    check.order(&workflow.tasks);
     check.found
 }
 
@@ -369,21 +369,5 @@ impl<'a> Check<'a> {
             task.each(&mut |task| found |= task.kind == "FORK_JOIN_DYNAMIC");
         }
         found
-    }
-
-    /// A fork is followed by its join.
-    fn order(&mut self, tasks: &[Task]) {
-        for (place, task) in tasks.iter().enumerate() {
-            let next = tasks.get(place + 1).map(|next| next.kind.as_str());
-            if matches!(task.kind.as_str(), "FORK_JOIN" | "FORK_JOIN_DYNAMIC") && next != Some("JOIN") {
-                let what = if task.kind == "FORK_JOIN" { "Fork task" } else { "Dynamic join" };
-                let message =
-                    format!("{what} definition is not followed by a join task.  Check the workflow definition.");
-                self.say(task.path.clone(), message);
-            }
-            for list in task.lists() {
-                self.order(list);
-            }
-        }
     }
 }

@@ -11,6 +11,7 @@ mod auth;
 mod backup;
 mod bad_input;
 mod check;
+mod conductor;
 mod control;
 mod corpus;
 mod crash_more;

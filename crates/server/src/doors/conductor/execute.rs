@@ -198,7 +198,7 @@ pub async fn settle(
 }
 
 /// Kinds of task that may have a workflow, or one below it, wait for somebody.
-const BLOCKING: &[&str] = &["WAIT", "SUB_WORKFLOW", "DYNAMIC", "FORK_JOIN_DYNAMIC"];
+const BLOCKING: &[&str] = &["WAIT", "YIELD", "SUB_WORKFLOW", "DYNAMIC", "FORK_JOIN_DYNAMIC"];
 
 async fn can_block(app: &AppState, workspace: &WorkspaceId, id: RunId) -> Result<bool, Problem> {
     let owner = workspace.clone();
@@ -240,9 +240,13 @@ pub fn answer(seen: &Seen, show: Show, request_id: String, payloads: bool) -> Js
             put("workflowId", story.run.0.id.to_string().into());
             let Json::Object(task) = task::shown(story, first, 1, payloads) else { return Json::Null };
             for (name, value) in task {
+                // A task that stands alone calls these otherwise, and clients read no other names.
                 match name.as_str() {
                     "inputData" => put("input", value),
                     "outputData" => put("output", value),
+                    "workflowPriority" => put("priority", value),
+                    "startTime" => put("createTime", value),
+                    "workerId" => put("createdBy", value),
                     _ => put(&name, value),
                 }
             }
