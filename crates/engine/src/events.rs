@@ -29,7 +29,7 @@ const PAGE: u32 = 100;
 const CONDITION_MS: u64 = 10_000;
 
 /// An event handler as it was registered; what stands in an action is looked at when it acts.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Handler {
     name: String,
@@ -38,19 +38,6 @@ struct Handler {
     evaluator_type: Option<String>,
     active: bool,
     actions: Vec<Json>,
-}
-
-impl Default for Handler {
-    fn default() -> Handler {
-        Handler {
-            name: String::new(),
-            event: String::new(),
-            condition: None,
-            evaluator_type: None,
-            active: false,
-            actions: Vec::new(),
-        }
-    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

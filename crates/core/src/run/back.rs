@@ -222,6 +222,6 @@ fn dependents(flow: &FlowIndex, group: &StepKey, task: &str) -> BTreeSet<String>
 }
 
 fn forget(needs: &mut Needs, gone: &BTreeSet<String>, task: &str, last: bool) {
-    needs.started.retain(|id| !gone.contains(id) && !(last && id == task));
+    needs.started.retain(|id| !(gone.contains(id) || (last && id == task)));
     needs.done.retain(|id| !gone.contains(id) && id != task);
 }

@@ -344,11 +344,10 @@ impl Teller<'_> {
             .newest
             .iter()
             .filter(|(_, place)| self.tasks.get(**place).is_some_and(|task| is_unsuccessful(task.status)))
-            .filter_map(|(step, _)| match self.state.steps.get(step).map(|step| &step.work) {
-                Some(Work::Evaluating | Work::Child { .. }) => Some((step.clone(), true)),
-                Some(_) => Some((step.clone(), false)),
-                // A JOIN that was shown before its time.
-                None => Some((step.clone(), false)),
+            .map(|(step, _)| {
+                // One without a step is a JOIN that was shown before its time.
+                let work = self.state.steps.get(step).map(|step| &step.work);
+                (step.clone(), matches!(work, Some(Work::Evaluating | Work::Child { .. })))
             })
             .collect();
         for (step, anew) in again {

@@ -74,7 +74,7 @@ pub async fn running(call: Call) -> Answer {
 
 pub async fn found(call: &Call, search: RunSearch) -> Result<(Vec<WholeRun>, u64), Problem> {
     let workspace = call.workspace()?;
-    Ok(call.app.read(move |store| store.search_runs(&workspace, &search)).await?)
+    call.app.read(move |store| store.search_runs(&workspace, &search)).await
 }
 
 /// What a list of correlated workflows shows.
