@@ -443,7 +443,7 @@ async fn workflows_are_searched_for_with_exact_totals() {
         assert_eq!((total, &ids), (expected.len() as u64, &expected), "{query}");
     }
     let by_id = format!("workflowId = '{three}'");
-    assert_eq!(world.found(&by_id).await.1, [three.clone()]);
+    assert_eq!(world.found(&by_id).await.1, std::slice::from_ref(&three));
     for wrong in
         ["nothing = 1", "status = MAYBE", "status = 'A", "startTime > yesterday", "a = b OR c = d", "version = x"]
     {

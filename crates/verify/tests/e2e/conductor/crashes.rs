@@ -211,9 +211,11 @@ async fn thirty_kills_under_load_leave_one_outcome_for_every_task() {
             judge_task(&town, order, reference);
         }
     }
-    let keys = town.keys.lock().expect("not poisoned");
-    assert_eq!(keys.len(), 3 * orders.len());
-    assert!(keys.values().all(|of_one| of_one.len() == 1), "attempts at one task have one key");
+    {
+        let keys = town.keys.lock().expect("not poisoned");
+        assert_eq!(keys.len(), 3 * orders.len());
+        assert!(keys.values().all(|of_one| of_one.len() == 1), "attempts at one task have one key");
+    }
     let runs = server.runs().await;
     assert_eq!(runs.len(), orders.len(), "one run for each key");
     let repeats = town.repeats.load(Ordering::SeqCst);
