@@ -1,8 +1,8 @@
 // Conductor's JavaScript client, as it is released, at a server that it takes for Conductor's.
 //
-// CONDUCTOR_SERVER_URL names the server, CONDUCTOR_LINE_URL the same one behind a line that loses the answers of the first
-// starts, SEMEL_NODE_CLIENTS the directory with the client's packages. Ends with status 1 at the first thing that is
-// not as the client's users expect it.
+// SEMEL_SERVER_URL names the server (the client has a variable of its own, which would win over what it is told),
+// SEMEL_LINE_URL the same one behind a line that loses the answers of the first starts, SEMEL_NODE_CLIENTS the directory
+// with the client's packages. Ends with status 1 at the first thing that is not as the client's users expect it.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
@@ -135,8 +135,8 @@ async function aStartThatIsSentFourTimesIsOneWorkflow({ executor }, line) {
   console.log(`started ${id}`);
 }
 
-const near = await connected(process.env.CONDUCTOR_SERVER_URL);
-const line = process.env.CONDUCTOR_LINE_URL;
+const near = await connected(process.env.SEMEL_SERVER_URL);
+const line = process.env.SEMEL_LINE_URL;
 const scenes = [register, workersDoWhatTheWorkflowSays, aKeyIsOneWorkflow];
 for (const scene of scenes) {
   await scene(near);

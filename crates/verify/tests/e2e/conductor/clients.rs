@@ -59,7 +59,7 @@ async fn the_javascript_client_finds_what_it_expects_and_its_repeats_start_nothi
     let mut command = Command::new("node");
     command.arg(script("node_client.mjs")).current_dir(server.path(""));
     command.env("SEMEL_NODE_CLIENTS", named("SEMEL_NODE_CLIENTS"));
-    command.env("CONDUCTOR_SERVER_URL", &server.url).env("CONDUCTOR_LINE_URL", line.url());
+    command.env("SEMEL_SERVER_URL", &server.url).env("SEMEL_LINE_URL", line.url());
     let said = run(command).await;
     assert_eq!(said.lines().filter(|line| line.starts_with("passed ")).count(), 4, "{said}");
     assert_eq!((line.seen(), line.lost_all()), (4, true), "the client did not send it again:\n{said}");
