@@ -265,7 +265,8 @@ impl Teller<'_> {
             Event::ChildStarted { step, run } => {
                 if let Some(task) = self.entry(step, at) {
                     task.child = Some(*run);
-                    task.output = json!({"subWorkflowId": run.to_string()});
+                    let name = if task.kind == "START_WORKFLOW" { "workflowId" } else { "subWorkflowId" };
+                    task.output = json!({ name: run.to_string() });
                     task.status = "IN_PROGRESS";
                     task.started_at.get_or_insert(at);
                 }
@@ -409,7 +410,8 @@ impl Teller<'_> {
 
     /// The newest attempt at a step; one that has begun without a word is made.
     fn entry(&mut self, step: &StepKey, at: Millis) -> Option<&mut TaskStory> {
-        if !self.newest.contains_key(step) {
+        // A round of a loop is no task: those in it are.
+        if !self.newest.contains_key(step) && step.iteration_number().is_none() {
             self.begin(step, at);
         }
         let place = *self.newest.get(step)?;

@@ -224,7 +224,10 @@ async fn a_signal_answers_what_waits_and_a_wait_is_waited_for() {
     assert_eq!(signal(1).await.expect(200).json["status"], "RUNNING", "a repeat is about the same task");
     let ended = signal(2).await.expect(200).json;
     assert_eq!((&ended["status"], &ended["output"]), (&json!("COMPLETED"), &json!({"a": 1, "b": 2})));
-    server.json("POST", &format!("/api/tasks/{id}/COMPLETED/signal"), json!({})).await.refused(404, "task_unknown");
+    // Whoever asks for an answer is told that nobody waits; whoever does not is not.
+    server.json("POST", &format!("/api/tasks/{id}/COMPLETED/signal"), json!({})).await.expect(200);
+    let sync = format!("/api/tasks/{id}/COMPLETED/signal/sync");
+    server.json("POST", &sync, json!({})).await.refused(404, "task_unknown");
 }
 
 #[tokio::test]

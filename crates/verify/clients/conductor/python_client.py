@@ -24,6 +24,7 @@ from conductor.client.http.rest import ApiException
 from conductor.client.orkes_clients import OrkesClients
 from conductor.client.worker.worker_task import worker_task
 from conductor.client.workflow.conductor_workflow import ConductorWorkflow
+from conductor.client.workflow.task.do_while_task import LoopTask
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.client.workflow.task.wait_task import WaitTask
 
@@ -162,6 +163,11 @@ class Scenes:
         assert all(task.worker_id for task in ended.tasks)
         lines = [line.log for line in self.tasks.get_task_logs(ended.tasks[0].task_id)]
         assert lines == ["greeting Ada"], lines
+        # A loop is one task, and each round of what is in it another.
+        loop = LoopTask(task_ref_name="loop_ref", iterations=2, tasks=greet(task_ref_name="in_ref", name="Cy"))
+        run = self.workflow_of("py_loops", loop).execute({}, wait_for_seconds=20)
+        shown = [task.reference_task_name for task in self.workflows.get_workflow(run.workflow_id, True).tasks]
+        assert run.status == "COMPLETED" and sorted(shown) == ["in_ref__1", "in_ref__2", "loop_ref"], shown
         # Without a definition that was registered: the request brings its own.
         inline = ConductorWorkflow(executor=self.executor, name="py_inline", version=1).owner_email(OWNER)
         inline >> greet(task_ref_name="g", name="Bob")
@@ -281,7 +287,7 @@ class Scenes:
         self.workflows.resume_workflow(workflow_id)
         assert self.workflows.get_workflow_status(workflow_id).status == "RUNNING"
         found = self.workflows.search(query=f"workflowId = '{workflow_id}'")
-        assert found.total_hits == 1 and found.results[0].workflow_id == workflow_id, found
+        assert len(found.results) == 1 and found.results[0].workflow_id == workflow_id, found
         assert found.results[0].workflow_type == "py_waits", found
         # By its key, as the guide says; there are spaces in it.
         found = self.workflows.search(query="idempotencyKey IN ('to be found') AND status IN (RUNNING,PAUSED)")

@@ -150,10 +150,13 @@ async fn answer_once(
     }
 }
 
-/// `POST /tasks/{workflow}/{status}/signal`: nothing is said of what comes of it.
+/// `POST /tasks/{workflow}/{status}/signal`: nothing is said of what comes of it, nor of a workflow that waits for nobody.
 pub async fn post(call: Call) -> Answer {
-    let (_, pending) = signal(&call).await?;
-    pending.heard();
+    match signal(&call).await {
+        Ok((_, pending)) => pending.heard(),
+        Err(problem) if problem.code == Code::TaskUnknown => {}
+        Err(problem) => return Err(problem),
+    }
     super::done()
 }
 

@@ -189,6 +189,10 @@ impl Start {
         if let Some(domains) = &self.domains {
             words.insert("taskToDomain".to_owned(), Json::Object(domains.clone()));
         }
+        // What a sub-workflow inherits that has a strategy and no key.
+        if let Some(key) = &self.key {
+            words.insert("key".to_owned(), key.as_str().into());
+        }
         if let Some(by) = &self.created_by {
             words.insert("createdBy".to_owned(), by.as_str().into());
         }
