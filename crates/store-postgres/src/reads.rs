@@ -401,13 +401,11 @@ impl Reads for PostgresStore {
         self.all(&sql, values, |row| Ok(errands::read(row)?.1))
     }
     fn has_free_errand(&self, workspace: &WorkspaceId, from: &ErrandQueue) -> Result<bool> {
-        let sql = format!(
-            "SELECT count(*) FROM (SELECT 1 FROM errands WHERE ws = $1 AND queue = $2 AND domain = $3 AND open \
-             AND NOT taken AND kind = 'simple' AND free_at <= {} LIMIT 1) AS found",
-            errands::NOW
-        );
-        let values = || vec![ws(workspace), text(&from.queue), text(&from.domain)];
-        let count: Option<u64> = self.one(&sql, values, |row| row.number(0))?;
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM errands WHERE ws = $1 AND queue = $2 AND domain = $3 AND open \
+                   AND NOT taken AND kind = 'simple' AND free_at <= $4 LIMIT 1) AS found";
+        let now = self.now();
+        let values = || vec![ws(workspace), text(&from.queue), text(&from.domain), Val::int(now.0)];
+        let count: Option<u64> = self.one(sql, values, |row| row.number(0))?;
         Ok(count.is_some_and(|count| count > 0))
     }
     fn errand_counts(&self, workspace: &WorkspaceId) -> Result<Vec<(ErrandQueue, u64, u64)>> {

@@ -322,7 +322,6 @@ async fn a_key_is_freed_with_its_workflow_and_an_older_one_stays_closed_while_a_
     let keyed = json!({"name": "waits", "version": 1, "idempotencyKey": "k", "idempotencyStrategy": "FAIL_ON_RUNNING"});
     let first = world.start(keyed.clone()).await;
     world.settled(&first).await;
-    world.ask("DELETE", &format!("/api/workflow/{first}/remove")).await.expect(409);
     world.server.json("POST", "/api/workflow", keyed.clone()).await.expect(409);
     world.ask("DELETE", &format!("/api/workflow/{first}")).await.expect(200);
     let second = world.start(keyed.clone()).await;
@@ -337,6 +336,10 @@ async fn a_key_is_freed_with_its_workflow_and_an_older_one_stays_closed_while_a_
     world.ask("DELETE", &format!("/api/workflow/{third}")).await.expect(200);
     world.server.json("POST", "/api/workflow", once.clone()).await.expect(409);
     world.ask("DELETE", &format!("/api/workflow/{third}/remove?archiveWorkflow=false")).await.expect(200);
+    let fourth = world.start(once.clone()).await;
+    world.settled(&fourth).await;
+    world.ask("DELETE", &format!("/api/workflow/{fourth}/remove")).await.expect(200); // it runs, and is ended first
+    world.server.get(&format!("/api/workflow/{fourth}")).await.expect(404);
     world.start(once).await;
 }
 

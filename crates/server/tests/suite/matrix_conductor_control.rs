@@ -46,7 +46,7 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Put, "/api/workflow/{id}/pause") => asked("/pause", "{}", 200, true),
         (Verb::Put, "/api/workflow/{id}/resume") => asked("/resume", "{}", 200, true),
         (Verb::Delete, "/api/workflow/{id}") => asked("?reason=x", "{}", 200, true),
-        (Verb::Delete, "/api/workflow/{id}/remove") => asked("/remove", "{}", 409, false),
+        (Verb::Delete, "/api/workflow/{id}/remove") => asked("/remove", "{}", 200, true),
         (Verb::Delete, "/api/workflow/{id}/terminate-remove") => asked("/terminate-remove", "{}", 200, true),
         (Verb::Post, "/api/workflow/{id}/restart") => asked("/restart", "{}", 409, false),
         (Verb::Post, "/api/workflow/{id}/retry") => asked("/retry", "{}", 404, false),
@@ -64,7 +64,8 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Post, "/api/workflow/{id}/upgrade") => asked("/upgrade", r#"{"version":1}"#, 200, true),
         (Verb::Put, "/api/workflow/bulk/pause") => bulk(true),
         (Verb::Post, "/api/workflow/bulk/terminate") => bulk(true),
-        (Verb::Delete, "/api/workflow/bulk/terminate-remove") => bulk(true),
+        (Verb::Delete, "/api/workflow/bulk/terminate-remove" | "/api/workflow/bulk/remove") => bulk(true),
+        (Verb::Post, "/api/workflow/bulk/delete") => bulk(true),
         (_, path) if path.starts_with("/api/workflow/bulk/") => bulk(false),
         _ => return None,
     })

@@ -107,9 +107,9 @@ fn the_method_says_what_may_be_repeated_and_the_author_how_long_it_may_take() {
 #[tokio::test]
 async fn without_children_a_script_fails_and_a_value_is_still_picked() {
     let script = typed("conductor.INLINE", json!({"expression": "1 + 1"}));
-    assert_eq!(verdict(&performer().perform(script).await), "clean:not_built");
+    assert_eq!(verdict(&performer().perform(script).await), "clean:failed_for_good");
     let picked = typed("conductor.INLINE", json!({"evaluatorType": "value-param", "expression": "v", "v": 3}));
     assert_eq!(performer().perform(picked).await, Outcome::Done { output: json!({"result": 3}) });
     let unknown = typed("conductor.INLINE", json!({"evaluatorType": "cobol", "expression": "v"}));
-    assert_eq!(verdict(&performer().perform(unknown).await), "clean:bad_config");
+    assert_eq!(verdict(&performer().perform(unknown).await), "clean:failed_for_good");
 }

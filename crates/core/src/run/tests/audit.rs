@@ -127,7 +127,11 @@ impl Ledger {
     }
 
     pub fn before(&mut self, state: &RunState, _index: &FlowIndex, input: &Input) {
-        self.restart_by_person = matches!(input, Input::Restart { .. });
+        self.restart_by_person = match input {
+            Input::Restart { .. } => true,
+            Input::Wish { wish, .. } => matches!(wish, Wish::Retry { .. } | Wish::Redo(_)),
+            _ => false,
+        };
         if let Input::Performed { step, send, outcome } = input
             && matches!(state.steps.get(step).map(|s| &s.work), Some(Work::Sending(sending)) if sending.send == *send)
             && !matches!(outcome, Performed::Lost { .. })
@@ -157,7 +161,7 @@ impl Ledger {
             Event::StepEnded { step, outcome: StepOutcome::Success, .. } if self.of(step).last_key.is_some() => {
                 self.of(step).done = true;
             }
-            Event::Restarted { .. } if self.restart_by_person => {
+            Event::Restarted { .. } | Event::Replayed { back: Some(_), .. } if self.restart_by_person => {
                 for sent in self.sent.values_mut().filter(|sent| sent.called_failed) {
                     sent.repeat = true;
                 }

@@ -351,3 +351,11 @@ fn a_step_called_failed_is_not_sent_again_by_a_later_flow_retry() {
     script.extend([(45, 2), (234, 104), (4, 228), (198, 183)]);
     run_case(&tape, &script);
 }
+
+/// Whoever asks for failed steps again asks for those that were called failed as well.
+#[test]
+fn a_step_called_failed_is_sent_again_when_a_person_asks() {
+    let tape = [0, 21, 23, 0, 0, 0];
+    let script = [(0, 25), (180, 0), (72, 185), (20, 83), (213, 125), (19, 29), (0, 64), (42, 171), (0, 0)];
+    run_case(&tape, &script);
+}

@@ -69,12 +69,12 @@ pub async fn terminate(call: Call) -> Answer {
 }
 
 pub async fn remove(call: Call) -> Answer {
-    each(call, Op::Remove).await
+    each(call, Op::Remove { reason: Some("removed".to_owned()) }).await
 }
 
 pub async fn terminate_remove(call: Call) -> Answer {
     let reason = body::query(&call, "reason")?;
-    each(call, Op::TerminateRemove { reason }).await
+    each(call, Op::Remove { reason }).await
 }
 
 /// The workflows themselves.

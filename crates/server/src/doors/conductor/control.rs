@@ -11,7 +11,9 @@
 //! | retry | one that completed | 409 |
 //! | rerun | from a task that is not there | 400 |
 //! | skip | a task that is not there, or has begun | 500 |
-//! | remove | one that has not ended | 409 |
+//! | remove | one that cannot end yet, because an answer from outside is awaited | 409 |
+//!
+//! One that runs is ended before it is removed: its key becomes free when nothing of it can happen any more.
 //!
 //! Clients repeat what they got no answer to, so a request that was granted is granted once more: see
 //! [`semel_core::run::Wish`].
@@ -62,11 +64,20 @@ pub async fn ask(call: &Call, id: RunId, wish: Asking, code: Code, why: Option<&
 pub enum Op {
     Pause,
     Resume,
-    Terminate { reason: Option<String>, as_failed: bool },
-    Restart { latest: bool },
-    Retry { anew: bool },
-    Remove,
-    TerminateRemove { reason: Option<String> },
+    Terminate {
+        reason: Option<String>,
+        as_failed: bool,
+    },
+    Restart {
+        latest: bool,
+    },
+    Retry {
+        anew: bool,
+    },
+    /// What runs is ended first, for this reason.
+    Remove {
+        reason: Option<String>,
+    },
 }
 
 pub async fn carry_out(call: &Call, id: RunId, op: &Op) -> Result<(), Problem> {
@@ -80,8 +91,7 @@ pub async fn carry_out(call: &Call, id: RunId, op: &Op) -> Result<(), Problem> {
             let code = if row.ended_at.is_some() { Code::NotPossible } else { Code::StillRunning };
             ask(call, id, Asking::Retry { anew: *anew }, code, None).await
         }
-        Op::Remove => remove_one(call, id).await,
-        Op::TerminateRemove { reason } => {
+        Op::Remove { reason } => {
             if !row.status.is_ended() {
                 terminate_one(call, id, reason.clone(), false).await?;
                 wait_for_end(call, id).await?;
@@ -151,12 +161,12 @@ pub async fn terminate(call: Call) -> Answer {
 }
 
 pub async fn remove(call: Call) -> Answer {
-    carry_out(&call, id_of(&call)?, &Op::Remove).await?;
+    carry_out(&call, id_of(&call)?, &Op::Remove { reason: Some("removed".to_owned()) }).await?;
     done()
 }
 
 pub async fn terminate_remove(call: Call) -> Answer {
-    let op = Op::TerminateRemove { reason: body::query(&call, "reason")? };
+    let op = Op::Remove { reason: body::query(&call, "reason")? };
     carry_out(&call, id_of(&call)?, &op).await?;
     done()
 }
