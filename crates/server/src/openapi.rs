@@ -88,6 +88,11 @@ fn responses(route: &Route, shape: Option<&Shape>) -> Json {
             let content = json!({"application/json": {"schema": schema}});
             out.insert("200".into(), json!({"description": "Done.", "content": content}));
         }
+        Some(Answers::JsonOrNothing(schema)) => {
+            let content = json!({"application/json": {"schema": schema}});
+            out.insert("200".into(), json!({"description": "Done.", "content": content}));
+            out.insert("204".into(), json!({"description": "There is none."}));
+        }
         Some(Answers::Text(kind)) => {
             let content = json!({*kind: {}});
             out.insert("200".into(), json!({"description": "Done.", "content": content}));

@@ -2,7 +2,7 @@
 
 use super::conductor_resources;
 use super::schema::*;
-use super::shapes::{Shape, removes, says, shows, stays_silent};
+use super::shapes::{Shape, may_show, removes, says, shows, stays_silent};
 use crate::codes::Code;
 use crate::routes::{Route, Verb};
 use serde_json::{Value as Json, json};
@@ -61,10 +61,11 @@ pub fn shape(route: &Route) -> Option<Shape> {
             "/api/workflow/{id}/restart" | "/api/workflow/{id}/retry" | "/api/workflow/{id}/resetcallbacks",
         ) => removes(),
         (_, path) if path.starts_with("/api/workflow/{id}") || path == "/api/workflow/decide/{id}" => stays_silent(),
-        (Verb::Get, "/api/tasks/poll/{type}" | "/api/tasks/{id}") => shows(task()),
+        (Verb::Get, "/api/tasks/poll/{type}") => may_show(task()),
+        (Verb::Get, "/api/tasks/{id}") => shows(task()),
         (Verb::Get, "/api/tasks/poll/batch/{type}") => shows(list(task())),
         (Verb::Post, "/api/tasks" | "/api/tasks/{id}/{ref}/{status}" | "/api/tasks/queue/requeue/{type}") => says(TEXT),
-        (Verb::Post, "/api/tasks/update-v2") => shows(task()),
+        (Verb::Post, "/api/tasks/update-v2") => may_show(task()),
         (Verb::Get, "/api/tasks/{id}/log") => {
             shows(list(object([has("log", text()), has("taskId", text()), has("createdTime", number())])))
         }

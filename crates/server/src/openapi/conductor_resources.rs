@@ -37,7 +37,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
         }
         (Verb::Post, "/api/scheduler/schedules") => shows(map()),
         // Empty where there is none.
-        (Verb::Get, "/api/scheduler/schedules/{name}") => shows(any()),
+        (Verb::Get, "/api/scheduler/schedules/{name}") => stays_silent(),
         (Verb::Get, "/api/scheduler/schedules" | "/api/scheduler/schedules/tags") => shows(list(map())),
         (Verb::Get, "/api/scheduler/schedules/search" | "/api/scheduler/search/executions") => {
             shows(object([has("totalHits", number()), has("results", list(map()))]))
@@ -63,7 +63,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
         ])),
         (Verb::Get, "/api/human/tasks/{id}") => shows(human()),
         (Verb::Post, "/api/human/tasks/{id}/claim" | "/api/human/tasks/{id}/externalUser/{user}") => shows(human()),
-        (Verb::Post, "/api/human/template") => shows(map()),
+        (Verb::Post, "/api/human/template") => shows(any()),
         (Verb::Post, "/api/human/template/bulk") => shows(list(map())),
         (Verb::Get, path) if path.starts_with("/api/human/template/") => shows(map()),
         (Verb::Get, "/api/scheduler/schedules/{name}/pause" | "/api/scheduler/schedules/{name}/resume") => {

@@ -9,6 +9,8 @@ use serde_json::{Value as Json, json};
 pub enum Answers {
     /// 200 with JSON of this schema.
     Json(Json),
+    /// 200 with JSON of this schema, or 204.
+    JsonOrNothing(Json),
     /// 204.
     Nothing,
     /// 200 without a body.
@@ -41,6 +43,10 @@ pub fn removes() -> Shape {
 
 pub fn accepts() -> Shape {
     Shape { body: None, body_required: false, answers: Answers::Accepted }
+}
+
+pub fn may_show(schema: Json) -> Shape {
+    Shape { body: None, body_required: false, answers: Answers::JsonOrNothing(schema) }
 }
 
 /// 200 and nothing more.
