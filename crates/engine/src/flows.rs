@@ -170,6 +170,9 @@ pub struct Flows {
     pinned: RwLock<BTreeMap<(Key, u32), Arc<LoadedFlow>>>,
     /// With the instant at which they were read.
     listeners: RwLock<BTreeMap<WorkspaceId, (Listeners, Millis)>>,
+    /// Workspace → name without a namespace → the one flow that has it, with the instant at which that was read. Most
+    /// callers name their flow so, and would pay for a look into the store with every event.
+    names: RwLock<BTreeMap<WorkspaceId, BTreeMap<String, (FlowRef, Millis)>>>,
 }
 
 const HEAD_TRUSTED_MS: i64 = 1_000;
@@ -186,6 +189,7 @@ impl Flows {
             pushes: AtomicU64::new(0),
             pinned: RwLock::default(),
             listeners: RwLock::default(),
+            names: RwLock::default(),
         }
     }
 
@@ -274,10 +278,26 @@ impl Flows {
         if let Some((namespace, id)) = name.split_once(':') {
             return self.head(workspace, &FlowRef::new(namespace, id));
         }
+        let known = self.names.read().get(workspace).and_then(|names| names.get(name).cloned());
+        if let Some((flow, at)) = known
+            && self.is_fresh(at)
+        {
+            return self.head(workspace, &flow);
+        }
+        let before = self.pushes.load(Ordering::SeqCst);
         let mut rows = self.store.flows_named(workspace, name)?;
         match rows.len() {
             0 => Err(FlowLookupError::Unknown(name.to_owned())),
-            1 => self.head(workspace, &rows.remove(0).flow),
+            1 => {
+                let flow = rows.remove(0).flow;
+                let mut names = self.names.write();
+                if self.pushes.load(Ordering::SeqCst) == before {
+                    let own = names.entry(workspace.clone()).or_default();
+                    own.insert(name.to_owned(), (flow.clone(), self.store.now()));
+                }
+                drop(names);
+                self.head(workspace, &flow)
+            }
             _ => Err(FlowLookupError::Ambiguous {
                 name: name.to_owned(),
                 candidates: rows.into_iter().map(|r| r.flow.to_string()).collect(),
@@ -326,6 +346,10 @@ impl Flows {
     pub fn forget(&self, workspace: &WorkspaceId, flow: &FlowRef) {
         let mut heads = self.heads.write();
         self.listeners.write().remove(workspace);
+        let mut names = self.names.write();
+        if let Some(own) = names.get_mut(workspace) {
+            own.remove(&flow.id);
+        }
         self.pushes.fetch_add(1, Ordering::SeqCst);
         heads.remove(&(workspace.clone(), flow.clone()));
     }

@@ -269,3 +269,17 @@ async fn the_scope_switch_copies_the_literal_text() {
     assert!(is_replay(&twin));
     assert_eq!((twin.run_id(), &twin.json["workflow_id"]), (first.run_id(), &json!("shop:echo")));
 }
+
+#[tokio::test]
+async fn a_name_that_becomes_ambiguous_is_not_answered_from_memory() {
+    let server = Server::start();
+    server.push(ECHO).await.expect(200);
+    let first = server.trigger("echo", Some("k"), json!({"amount": 5})).await.expect(200);
+    assert_eq!(first.json["workflow_id"], "shop:echo");
+    server.push(&ECHO.replace("namespace: shop", "namespace: other")).await.expect(200);
+    server.trigger("echo", Some("k"), json!({"amount": 5})).await.refused(409, "flow_ambiguous");
+    // With the first one gone the name means the other.
+    server.send(request("DELETE", "/api/v1/main/flows/shop/echo").body(Body::empty()).unwrap()).await.expect(204);
+    let other = server.trigger("echo", Some("k"), json!({"amount": 5})).await.expect(200);
+    assert_eq!(other.json["workflow_id"], "other:echo");
+}
