@@ -159,6 +159,8 @@ impl Listener {
 
 /// The flow triggers of a workspace, in order of flow and trigger.
 type Listeners = Arc<Vec<Listener>>;
+/// Name without a namespace → the flow that has it, with the instant at which that was read.
+type Names = BTreeMap<String, (FlowRef, Millis)>;
 
 /// Newest revisions and the ones that runs pin, read once.
 pub struct Flows {
@@ -172,7 +174,7 @@ pub struct Flows {
     listeners: RwLock<BTreeMap<WorkspaceId, (Listeners, Millis)>>,
     /// Workspace → name without a namespace → the one flow that has it, with the instant at which that was read. Most
     /// callers name their flow so, and would pay for a look into the store with every event.
-    names: RwLock<BTreeMap<WorkspaceId, BTreeMap<String, (FlowRef, Millis)>>>,
+    names: RwLock<BTreeMap<WorkspaceId, Names>>,
 }
 
 const HEAD_TRUSTED_MS: i64 = 1_000;
