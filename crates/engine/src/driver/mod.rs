@@ -16,6 +16,7 @@
 mod active;
 mod commit;
 mod control;
+mod failures;
 pub(crate) mod outcome;
 mod settle;
 mod wishes;
@@ -551,9 +552,13 @@ impl Driver {
                 active.pending.by_twin |=
                     matches!((&queued.origin, &queued.input), (Origin::Inbox(_), Input::Restart { .. }));
                 active.remember(&queued.input, &decided.events);
+                let failures = failures::lines(&active.flow, &queued.input, &decided.events, logs.as_ref());
                 if let Some((step, lines)) = logs.filter(|_| !decided.events.is_empty()) {
                     // With what the step came to, not before: a crash in between would write them twice.
                     active.log(&step, lines, self.limits.log_line_bytes_max, now);
+                }
+                for (step, line) in failures {
+                    active.log(&step, vec![line], self.limits.log_line_bytes_max, now);
                 }
                 active.record(decided.events, now);
                 for action in decided.actions {

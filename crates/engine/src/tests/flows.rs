@@ -96,13 +96,13 @@ finally:
     assert_eq!(world.status(run), Status::Completed);
     assert_eq!(world.calls.len(), 3);
     assert!(world.calls.iter().all(|c| c.key == world.calls[0].key && c.key.is_some()));
-    assert_eq!(world.logs(run), ["cleanup"]);
+    assert_eq!(world.logs(run), ["status 500", "status 500", "cleanup"]);
 
     world.answer = Box::new(|_, _| refused(500));
     let run = world.admit("f", None, json!({})).run.unwrap().id;
     world.run_down();
     assert_eq!(world.status(run), Status::Failed);
-    assert_eq!(world.logs(run), ["failed", "cleanup"]);
+    assert_eq!(world.logs(run), ["status 500", "status 500", "status 500", "failed", "cleanup"]);
     assert_eq!(world.failure(run)["code"], "http_status");
 }
 
@@ -290,8 +290,8 @@ errors:
     let run = world.admit("parent", None, json!({})).run.unwrap().id;
     world.run_down();
     assert_eq!(world.status(run), Status::Failed);
-    assert_eq!(world.logs(run), ["child failed"]);
     let child = world.runs().into_iter().find(|r| r.parent.is_some()).unwrap();
+    assert_eq!(world.logs(run), [format!("sub-run {} failed", child.id), "child failed".into()]);
     assert_eq!(child.correlation_id, run.to_string());
     // Restarting the parent resumes the same child.
     world.control(run, Control::Restart).unwrap();

@@ -30,6 +30,10 @@ impl Machine<'_> {
             Err(failure) if self.state.steps.get(key).is_some_and(|step| matches!(step.work, Work::Group(_))) => {
                 self.answer(key, None, Some(failure), false);
             }
+            // To read what is not there yet is to fail like any other attempt.
+            Err(failure) if tries_again(task) && self.next_attempt_in(key).is_some() => {
+                self.attempt_failed(key, failure, Loss::No);
+            }
             Err(failure) => self.end_step(key, StepOutcome::Failed, None, Some(failure)),
             Ok(Evaluated::Skip) => self.end_step(key, StepOutcome::Skipped, None, None),
             Ok(Evaluated::SkipWith { output }) => self.end_step(key, StepOutcome::Skipped, output, None),
@@ -145,4 +149,9 @@ impl Machine<'_> {
         let warn = task.retry.as_ref().is_some_and(|r| r.warning_on_retry);
         if retried && warn { StepOutcome::Warning } else { StepOutcome::Success }
     }
+}
+
+/// A task that does something itself, by its author's own word on how often: what cannot be evaluated is tried as often.
+fn tries_again(task: &Task) -> bool {
+    matches!(task.kind, TaskKind::Leaf { .. } | TaskKind::Subflow(_)) && task.conductor.is_none()
 }

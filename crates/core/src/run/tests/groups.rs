@@ -37,10 +37,20 @@ scenarios! {
         assert_eq!((failure.code.as_str(), failure.message()), ("inline", "no"));
     }
 
-    fn an_expression_that_does_not_evaluate_fails_its_step_without_retry() {
-        let world = World::of(vec![naked("a").retried(3, 10)]).evals("a", &[BadExpression]).start().finished();
-        world.assert_ends(&["a:failed"]);
-        assert!(world.intents("a").is_empty());
+    fn an_expression_that_does_not_evaluate_is_tried_as_often_as_its_step() {
+        let once = World::of(vec![naked("a")]).evals("a", &[BadExpression]).start().finished();
+        once.assert_ends(&["a:failed"]);
+        assert!(once.intents("a").is_empty());
+        let later = World::of(vec![naked("a").retried(3, 10)]).evals("a", &[BadExpression]).start().finished();
+        later.assert_ends(&["a:success"]);
+        assert_eq!(later.intents("a").len(), 1);
+        let never = [BadExpression, BadExpression, BadExpression];
+        World::of(vec![naked("a").retried(3, 10)]).evals("a", &never).start().finished().assert_ends(&["a:failed"]);
+    }
+
+    fn a_group_that_does_not_evaluate_is_not_tried_again() {
+        let group = seq("g", vec![inline("b")]).retried(3, 10);
+        World::of(vec![group]).evals("g", &[BadExpression]).start().finished().assert_ends(&["g:failed"]);
     }
 
     fn run_if_skips_a_step_and_a_group_with_all_below() {

@@ -37,8 +37,9 @@ fn by_status(status: StatusCode) -> &'static str {
 pub fn response(problem: Problem, uri: &Uri) -> Response {
     let (status, words) = reason(problem.code);
     let href = uri.path_and_query().map_or("/", |target| target.as_str());
+    let detail = of_inputs(&problem).unwrap_or_else(|| problem.detail.clone());
     let mut body = json!({
-        "message": if words.is_empty() { problem.detail.clone() } else { format!("{words}: {}", problem.detail) },
+        "message": if words.is_empty() { detail } else { format!("{words}: {detail}") },
         "_links": {"self": [{"href": href, "templated": false}]},
         "_embedded": {"errors": errors(&problem)},
         "code": problem.code.word(),
@@ -49,12 +50,31 @@ pub fn response(problem: Problem, uri: &Uri) -> Response {
     problem.respond(status, "application/json", body.to_string())
 }
 
+/// What is wrong with inputs, each named with its reason. A value that was sent is not repeated: it may be a secret.
+fn of_inputs(problem: &Problem) -> Option<String> {
+    if problem.code != Code::InputInvalid {
+        return None;
+    }
+    let one = |error: &Json| Some(format!("{}: {}", error["field"].as_str()?, of_input(error)?));
+    let all: Vec<String> = problem.more.errors.iter().map(one).collect::<Option<_>>()?;
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+fn of_input(error: &Json) -> Option<String> {
+    let (field, why) = (error["field"].as_str()?, error["message"].as_str()?);
+    match why.starts_with("missing required input") {
+        true => Some(format!("Invalid input for `{field}`, missing required input, but received `null`")),
+        false => Some(format!("Invalid input for `{field}`, {why}")),
+    }
+}
+
 fn errors(problem: &Problem) -> Vec<Json> {
     if problem.more.errors.is_empty() {
         return vec![json!({"message": problem.detail})];
     }
     let one = |error: &Json| {
-        let message = &error["message"];
+        let worded = (problem.code == Code::InputInvalid).then(|| of_input(error)).flatten();
+        let message = worded.map_or_else(|| error["message"].clone(), Json::String);
         match error.get("field").or_else(|| error.get("path")) {
             Some(path) => json!({"message": message, "path": path}),
             None => json!({"message": message}),
@@ -66,6 +86,7 @@ fn errors(problem: &Problem) -> Vec<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use semel_engine::{AdmitError, FieldError};
 
     async fn shown(problem: Problem, uri: &'static str) -> (u16, String) {
         let response = response(problem, &Uri::from_static(uri));
@@ -104,5 +125,19 @@ mod tests {
         }
         let (_, text) = shown(Problem::field("amount", "is missing"), "/api/v1/main/x").await;
         assert!(text.contains(r#"{"message":"is missing","path":"amount"}"#), "{text}");
+    }
+
+    #[tokio::test]
+    async fn inputs_are_named_with_what_is_wrong_with_them() {
+        let fields = [("a", "missing required input of type STRING"), ("b", "must be a whole number")];
+        let fields = fields.map(|(field, why)| FieldError { field: field.into(), message: why.into() });
+        let (status, text) = shown(Problem::from(AdmitError::Inputs(fields.into())), "/api/v1/main/x").await;
+        let body: Json = serde_json::from_str(&text).unwrap();
+        let first = "Invalid input for `a`, missing required input, but received `null`";
+        let second = "Invalid input for `b`, must be a whole number";
+        assert_eq!(status, 422);
+        assert_eq!(body["message"], format!("Invalid entity: a: {first}, b: {second}"));
+        let errors = json!([{"message": first, "path": "a"}, {"message": second, "path": "b"}]);
+        assert_eq!(body["_embedded"]["errors"], errors);
     }
 }
