@@ -5,17 +5,18 @@
 //!
 //! | and if the process dies | then |
 //! |---|---|
-//! | after an action and before the row is gone | the handlers act again; a start finds the run that it has made, an answer finds the task answered, an end finds the run ended |
+//! | after an action and before the row is gone | the handlers act again; a start finds the run that it has made, an answer finds the task answered, an end finds the run ended, variables find their event in the journal |
 //! | before any | nothing has happened, and the row is still there |
 
-use crate::api::{AdmitError, Control, ControlError, ErrandAnswer, Occurrence};
+use crate::api::{AdmitError, Asking, Control, ControlError, ErrandAnswer, Occurrence};
 use crate::conductor::strategy;
 use crate::errands::ErrandError;
 use crate::handle::Engine;
+use crate::replay::journal_of;
 use crate::scope::Services;
 use semel_core::admission::{Decision, PresetName};
 use semel_core::ir::{CONDUCTOR_NAMESPACE, ConductorFlow, step_name};
-use semel_core::run::By;
+use semel_core::run::{By, Event as Told};
 use semel_core::{Door, FlowRef, Hash16, RunId, WorkspaceId};
 use semel_expr::conductor::{print, render_tree};
 use semel_expr::{Budget, Part, Scope, SecretRef, Value};
@@ -196,8 +197,10 @@ impl Engine {
             "complete_task" => self.answer_by_event(workspace, &given, event, true).await,
             "fail_task" => self.answer_by_event(workspace, &given, event, false).await,
             "terminate_workflow" => self.end_by_event(workspace, &given, event).await,
+            "update_workflow_variables" => self.set_by_event(workspace, &given, event, name).await,
             other => refused(format!(
-                "there is no action `{other}`: start_workflow, complete_task, fail_task or terminate_workflow"
+                "there is no action `{other}`: start_workflow, complete_task, fail_task, terminate_workflow or \
+                 update_workflow_variables"
             )),
         }
     }
@@ -308,6 +311,37 @@ impl Engine {
         match self.control(workspace, run, Control::Cancel, by).await {
             // One that has ended already is what was asked for.
             Ok(()) | Err(ControlError::NotPossible(_)) => Ok(()),
+            Err(ControlError::Store(error)) => Err(error.into()),
+            Err(error) => refused(error.to_string()),
+        }
+    }
+
+    /// The journal of the workflow has the name of the action beside the variables, in one commit: whoever looks again
+    /// finds it there, and leaves alone what the workflow has made of them since.
+    async fn set_by_event(
+        &self,
+        workspace: &WorkspaceId,
+        given: &Json,
+        event: &Event,
+        name: &str,
+    ) -> Result<(), Trouble> {
+        let run = text(given, "workflowId").and_then(|id| id.parse().ok());
+        let Some(run) = run else { return refused("update_workflow_variables names no workflow") };
+        if !matches!(given["appendArray"], Json::Null | Json::Bool(false)) {
+            return refused("`appendArray` of update_workflow_variables is not built");
+        }
+        let variables = given["variables"].clone();
+        if !variables.is_object() {
+            return refused("`variables` of update_workflow_variables is not an object");
+        }
+        let by = By { who: format!("event {}", event.event), why: name.to_owned() };
+        let is_this = |told: &Told| matches!(told, Told::VariablesSet { by: Some(known), .. } if *known == by);
+        if journal_of(self.services(), workspace, run)?.iter().any(is_this) {
+            return Ok(());
+        }
+        let wish = Box::new(Asking::Tell { variables: Some(variables), errand: None });
+        match self.control(workspace, run, Control::Wish { wish }, by).await {
+            Ok(()) => Ok(()),
             Err(ControlError::Store(error)) => Err(error.into()),
             Err(error) => refused(error.to_string()),
         }

@@ -193,3 +193,50 @@ async fn an_event_answers_a_task_and_ends_a_workflow() {
     assert_eq!(house.runs_of("three").remove(0).0.status, Status::Cancelled);
     assert_eq!(house.events().len(), 0, "an action that does nothing does not hold the others up");
 }
+
+#[tokio::test]
+async fn an_event_sets_variables_once() {
+    let house = House::at("2026-01-02T12:00:00Z");
+    house.put_workflow(publisher("conductor:orders")).await;
+    house
+        .put_workflow(json!({"name": "one", "tasks": [{"name": "w", "taskReferenceName": "w", "type": "WAIT"}],
+            "variables": {"kept": 1, "by": "nobody"}, "outputParameters": {"v": "${workflow.variables}"}}))
+        .await;
+    let one = house.go("one", json!({})).await;
+    let action = |more: Json| {
+        let mut given = json!({"workflowId": "${order.one}", "variables": {"by": "${order.by}"}});
+        given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"action": "update_workflow_variables", "update_workflow_variables": given})
+    };
+    house
+        .put_handler(json!({"name": "h", "event": "conductor:up:orders", "active": true, "actions": [
+            action(json!({})), action(json!({"variables": {"by": ["appended"]}, "appendArray": true})),
+            action(json!({"workflowId": "nobody"})),
+        ]}))
+        .await;
+    let order = |by: &str| json!({"order": {"one": one.to_string(), "by": by}});
+    house.go("up", order("first")).await;
+    let [first] = house.events().try_into().expect("one event");
+    house.hear_of_events().await;
+    house.go("up", order("second")).await;
+    house.hear_of_events().await;
+    // The process died before the row of the first one was gone: what has been set since stays.
+    let set = Work::KvSet {
+        workspace: house.workspace.clone(),
+        namespace: EVENTS.to_owned(),
+        key: "0000000000001-again".to_owned(),
+        value: first,
+        kv_type: "JSON".to_owned(),
+        overwrite: true,
+        ttl_ms: None,
+    };
+    house.engine.write(set).await.unwrap();
+    house.hear_of_events().await;
+    assert_eq!(house.events().len(), 0);
+    let errand = crate::events::open_errand(house.engine.store(), &house.workspace, one, "w").unwrap().unwrap();
+    let end = crate::api::ErrandAnswer::Done { output: json!({}) };
+    house.engine.answer_errand(&house.workspace, errand.id, end, None).await.unwrap();
+    house.rest().await;
+    let (_, values) = house.runs_of("one").remove(0);
+    assert_eq!(values.outputs.unwrap()["v"], json!({"kept": 1, "by": "second"}));
+}

@@ -8,8 +8,9 @@ use crate::problem::Problem;
 use semel_store::{EVENT_HANDLERS, KvRow};
 use serde_json::{Map, Value as Json, json};
 
-/// What an action may be, and which of them this build carries out.
-const ACTIONS: &[&str] = &["start_workflow", "complete_task", "fail_task", "terminate_workflow"];
+/// What an action may be.
+const ACTIONS: &[&str] =
+    &["start_workflow", "complete_task", "fail_task", "terminate_workflow", "update_workflow_variables"];
 const ACTIONS_MAX: usize = 100;
 
 fn unknown(name: &str) -> Problem {
@@ -47,6 +48,9 @@ fn checked(given: Json) -> Result<(String, Map<String, Json>), Problem> {
         }
         if !action[word].is_object() {
             return Err(Problem::field("actions", format!("actions[{place}].{word} must be an object")));
+        }
+        if !matches!(action[word]["appendArray"], Json::Null | Json::Bool(false)) {
+            return Err(Problem::field("actions", format!("actions[{place}].{word}.appendArray is not built")));
         }
     }
     Ok((name, fields))
@@ -144,6 +148,11 @@ mod tests {
             (json!({"name": "h", "event": "e", "actions": []}), "actions"),
             (json!({"name": "h", "event": "e", "actions": [{"action": "dance", "dance": {}}]}), "actions"),
             (json!({"name": "h", "event": "e", "actions": [{"action": "fail_task"}]}), "actions"),
+            (
+                json!({"name": "h", "event": "e", "actions": [{"action": "update_workflow_variables",
+                    "update_workflow_variables": {"workflowId": "w", "appendArray": true}}]}),
+                "actions",
+            ),
         ] {
             assert_eq!(checked(wrong).unwrap_err().more.errors[0]["field"], field);
         }
