@@ -7,12 +7,14 @@
 
 use crate::api::{Control, ControlError, ErrandAnswer};
 use crate::handle::Engine;
+use crate::scope::Services;
 use parking_lot::Mutex;
 use semel_core::run::{By, StepKey};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
 use semel_store::{
-    Done, ErrandQueue, ErrandRow, ErrandWord, LogLine, StoreError, TASK_DEFINITIONS, TakeErrands, TakeRate, Work,
+    Done, ErrandQueue, ErrandRow, ErrandWord, LogLine, POLLED, StoreError, TASK_DEFINITIONS, TakeErrands, TakeRate,
+    Work,
 };
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -57,17 +59,63 @@ pub struct Polled {
 /// Queues that are remembered as asked for; more are not.
 const POLLED_MAX: usize = 10_000;
 
-/// The last asking at each queue.
+/// How long ago somebody may have asked for the tasks of a domain that is still tended.
+const TENDED_MS: i64 = 10_000;
+/// How often a node tells the others that its domains are tended.
+const TELL_MS: i64 = 3_000;
+
+/// The last asking at each queue: by whom, when, and when the other nodes were told of it.
 #[derive(Default)]
-pub struct PollBook(Mutex<BTreeMap<(WorkspaceId, ErrandQueue), (String, Millis)>>);
+pub struct PollBook(Mutex<BTreeMap<(WorkspaceId, ErrandQueue), LastPoll>>);
+
+#[derive(Clone)]
+struct LastPoll {
+    worker: String,
+    at: Millis,
+    told: Option<Millis>,
+}
 
 impl PollBook {
-    fn note(&self, request: &TakeErrands, at: Millis) {
+    /// Whether it is time to tell others.
+    pub(crate) fn note(&self, request: &TakeErrands, at: Millis) -> bool {
         let mut known = self.0.lock();
         let key = (request.workspace.clone(), request.from.clone());
-        if known.len() < POLLED_MAX || known.contains_key(&key) {
-            known.insert(key, (request.worker.clone(), at));
+        if known.len() >= POLLED_MAX && !known.contains_key(&key) {
+            return true;
         }
+        let told = known.get(&key).and_then(|last| last.told);
+        let tells = told.is_none_or(|told| at.since(told) >= TELL_MS);
+        let told = if tells { Some(at) } else { told };
+        known.insert(key, LastPoll { worker: request.worker.clone(), at, told });
+        tells
+    }
+
+    fn is_tended(&self, workspace: &WorkspaceId, from: &ErrandQueue, now: Millis) -> bool {
+        let known = self.0.lock();
+        known.get(&(workspace.clone(), from.clone())).is_some_and(|last| now.since(last.at) < TENDED_MS)
+    }
+}
+
+fn polled_key(from: &ErrandQueue) -> String {
+    Hash16::of(&[b"polled", from.queue.as_bytes(), from.domain.as_bytes()]).hex()
+}
+
+impl Services {
+    /// Whether somebody has asked for tasks of this domain lately, here or at another node.
+    pub(crate) fn is_tended(
+        &self,
+        workspace: &WorkspaceId,
+        from: &ErrandQueue,
+        now: Millis,
+    ) -> Result<bool, StoreError> {
+        if self.polls.is_tended(workspace, from, now) {
+            return Ok(true);
+        }
+        if self.store.cluster().is_none() {
+            return Ok(false);
+        }
+        let row = self.store.kv(workspace, POLLED, &polled_key(from))?;
+        Ok(row.is_some_and(|row| row.expires_at.is_none_or(|at| at > now)))
     }
 }
 
@@ -94,9 +142,9 @@ pub enum ErrandError {
 impl Engine {
     /// Who asked for errands of this workspace at this node, since it began.
     pub fn polled(&self, workspace: &WorkspaceId) -> Vec<Polled> {
-        let known = self.poll_book.0.lock();
+        let known = self.services.polls.0.lock();
         let own = known.iter().filter(|((owner, _), _)| owner == workspace);
-        own.map(|((_, from), (worker, at))| Polled { from: from.clone(), worker: worker.clone(), at: *at }).collect()
+        own.map(|((_, from), last)| Polled { from: from.clone(), worker: last.worker.clone(), at: last.at }).collect()
     }
 
     /// Lines about a step of a run from someone outside; false if there is no such run.
@@ -128,7 +176,7 @@ impl Engine {
             });
             request.rate = request.rate.or(rate);
         }
-        self.poll_book.note(&request, self.clock.now());
+        self.note_poll(&request).await?;
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
         let bell = (!wait.is_zero()).then(|| self.bells.at(&request.workspace, &request.from.queue));
         loop {
@@ -145,6 +193,24 @@ impl Engine {
                 () = &mut over => {}
             }
         }
+    }
+
+    /// Other nodes hear of it now and then: which domain a task is for depends on who asks.
+    async fn note_poll(&self, request: &TakeErrands) -> Result<(), StoreError> {
+        let tells = self.services.polls.note(request, self.clock.now());
+        if tells && !request.from.domain.is_empty() && self.store().cluster().is_some() {
+            let told = Work::KvSet {
+                workspace: request.workspace.clone(),
+                namespace: POLLED.to_owned(),
+                key: polled_key(&request.from),
+                value: Json::Null,
+                kv_type: "JSON".to_owned(),
+                overwrite: true,
+                ttl_ms: Some(TENDED_MS),
+            };
+            self.write(told).await?;
+        }
+        Ok(())
     }
 
     /// A queue with nothing in it costs a look, not a write. Where a look is a journey, all that ask together go at once.

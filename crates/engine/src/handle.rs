@@ -4,7 +4,7 @@ use crate::admit::{admission, is_checked, prepare, sketch};
 use crate::api::*;
 use crate::away;
 use crate::driver::{Born, Driver, Happened};
-use crate::errands::{Bells, PollBook};
+use crate::errands::Bells;
 use crate::files::Upload;
 use crate::flows::{Flows, LoadedFlow};
 use crate::polling::Poll;
@@ -64,7 +64,6 @@ pub struct Engine {
     /// Polls whose turn has come.
     polls: Mutex<Vec<Poll>>,
     pub(crate) bells: Arc<Bells>,
-    pub(crate) poll_book: PollBook,
     /// Lines added by others, counted from a random number on.
     pub(crate) added_lines: AtomicU64,
 }
@@ -145,6 +144,7 @@ impl Engine {
             entropy: parts.entropy,
             envs: Value::map(envs),
             url: parts.url,
+            polls: crate::errands::PollBook::default(),
         });
         let flows = Arc::new(Flows::new(parts.store.clone()));
         let (sender, inbox) = std::sync::mpsc::channel();
@@ -195,7 +195,6 @@ impl Engine {
             performer,
             polls: Mutex::default(),
             bells,
-            poll_book: PollBook::default(),
             added_lines: AtomicU64::new(first_line),
         });
         (engine, shell)

@@ -2,6 +2,7 @@
 
 use crate::away;
 use crate::cipher;
+use crate::errands::PollBook;
 use crate::files::{self, Question};
 use crate::flows::LoadedFlow;
 use crate::memory::{Memory, Round};
@@ -26,6 +27,8 @@ pub struct Services {
     pub envs: Value,
     /// `kestra.url`.
     pub url: Option<String>,
+    /// Who asks for errands, and when they did last.
+    pub polls: PollBook,
 }
 
 /// The run an expression is evaluated in; absent while an occurrence is being admitted.

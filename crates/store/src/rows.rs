@@ -66,6 +66,9 @@ pub const EVENT_HANDLERS: &str = "/conductor/handler";
 /// When errands of a queue were taken last, where only so many may be within so long.
 pub const TAKEN_LATELY: &str = "/conductor/taken";
 
+/// Queues of a domain that somebody asks at, on whatever node, by the digest of both; a row lives as long as it counts.
+pub const POLLED: &str = "/conductor/polled";
+
 /// Tags of Conductor's things, one row for each: see [`tag_key`].
 pub const TAGS: &str = "/conductor/tag";
 /// What `${workflow.env.NAME}` is, by name.

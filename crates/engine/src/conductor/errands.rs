@@ -9,7 +9,11 @@ use semel_core::ir::{Errand, ErrandKind};
 use semel_core::run::{ErrandTerms, Evaluated, FAILED_FOR_GOOD, Failure, Payload, WhenLate};
 use semel_core::wait;
 use semel_expr::Value;
+use semel_store::ErrandQueue;
 use serde_json::Value as Json;
+
+/// The word for the queue that has no domain.
+const NO_DOMAIN: &str = "NO_DOMAIN";
 
 impl Evaluator<'_> {
     /// `given`: what it is given instead of what its author wrote.
@@ -41,7 +45,7 @@ impl Evaluator<'_> {
         let wait_ms = self.wait_ms(wait)?;
         let is_simple = errand.kind == ErrandKind::Simple;
         let terms = ErrandTerms {
-            domain: self.domain(&queue).filter(|_| is_simple),
+            domain: if is_simple { self.domain(&queue)? } else { None },
             priority: self.priority(),
             retry: definition.retry(errand.retry_count.unwrap_or(definition.retry_count)).filter(|_| is_simple),
             jitter_ms: Some(i64::from(definition.backoff_jitter_ms)).filter(|ms| *ms > 0),
@@ -89,12 +93,27 @@ impl Evaluator<'_> {
         given.map_or(0, |priority| u8::try_from(priority.min(99)).unwrap_or(99))
     }
 
-    /// The first of the domains that the run was started with for this task, or for all.
-    fn domain(&self, task: &str) -> Option<String> {
-        let domains = self.started_with("taskToDomain")?.to_plain_json()?;
-        let named = domains.get(task).or_else(|| domains.get("*"))?.as_str()?;
-        let first = named.split(',').map(str::trim).find(|name| !name.is_empty())?;
-        (first != "NO_DOMAIN").then(|| first.to_owned())
+    /// The domain that the run was started with for this task, or for all. Of several the first one counts that
+    /// somebody tends; if nobody does, the last one, which may say that there is none.
+    fn domain(&self, task: &str) -> Result<Option<String>, Failure> {
+        let Some(domains) = self.started_with("taskToDomain").and_then(|domains| domains.to_plain_json()) else {
+            return Ok(None);
+        };
+        let named = domains.get(task).or_else(|| domains.get("*")).and_then(Json::as_str).unwrap_or_default();
+        let names: Vec<&str> = named.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        let Some((last, before)) = names.split_last() else { return Ok(None) };
+        let is_one = |name: &&&str| !name.eq_ignore_ascii_case(NO_DOMAIN);
+        for name in before.iter().filter(is_one) {
+            let from = ErrandQueue { queue: task.to_owned(), domain: (*name).to_owned() };
+            let tended = self.services.is_tended(self.workspace, &from, self.now).map_err(|error| {
+                crate::away::note(&error);
+                Failure::new("store", error.to_string())
+            })?;
+            if tended {
+                return Ok(Some(from.domain));
+            }
+        }
+        Ok(Some(last).filter(is_one).map(|name| (*name).to_owned()))
     }
 }
 

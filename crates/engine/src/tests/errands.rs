@@ -156,3 +156,46 @@ fn a_wait_ends_by_itself_and_a_person_is_waited_for() {
     world.run_down();
     assert_eq!((world.status(run), world.outputs(run)), (Status::Completed, json!({"paid": true})));
 }
+
+/// The domain that the one task of a run is for, that was started with this for it.
+fn domain_of(world: &mut World, domains: Json) -> String {
+    let id = world.push_workflow(&json!({"name": "w", "tasks": [simple("a")]}));
+    let mut occurrence = world.occurrence(&format!("conductor:{id}"), None, json!({"amount": 5}));
+    occurrence.trigger = json!({"taskToDomain": domains}).into();
+    let run = world.try_admit(occurrence).unwrap().run.unwrap().id;
+    world.drain();
+    let rows = world.store.errands_of(&world.workspace, run).unwrap();
+    rows[0].domain.clone()
+}
+
+fn polls(world: &World, domain: &str) {
+    let request = TakeErrands {
+        workspace: world.workspace.clone(),
+        from: ErrandQueue { queue: "charge".to_owned(), domain: domain.to_owned() },
+        worker: "w1".into(),
+        count: 1,
+        limit: None,
+        rate: None,
+        after: None,
+    };
+    world.services.polls.note(&request, world.store.now());
+}
+
+#[test]
+fn of_several_domains_the_first_one_counts_that_somebody_asks_at() {
+    let mut world = World::new();
+    // Nobody asks: the last one, which may be none.
+    assert_eq!(domain_of(&mut world, json!({"charge": "x, y"})), "y");
+    assert_eq!(domain_of(&mut world, json!({"charge": "x,y,NO_DOMAIN"})), "");
+    assert_eq!(domain_of(&mut world, json!({"charge": "x"})), "x");
+    polls(&world, "y");
+    assert_eq!(domain_of(&mut world, json!({"charge": "x,y,no_domain"})), "y");
+    assert_eq!(domain_of(&mut world, json!({"*": "x,y,NO_DOMAIN"})), "y");
+    assert_eq!(domain_of(&mut world, json!({"*": "x,y", "charge": "z,NO_DOMAIN"})), "", "its own name goes first");
+    assert_eq!(domain_of(&mut world, json!({"other": "x,y"})), "");
+    polls(&world, "x");
+    assert_eq!(domain_of(&mut world, json!({"charge": "x,y,NO_DOMAIN"})), "x");
+    // Ten seconds are too long ago.
+    world.pass(10_000);
+    assert_eq!(domain_of(&mut world, json!({"charge": "x,y,NO_DOMAIN"})), "");
+}

@@ -101,6 +101,7 @@ impl World {
             entropy,
             envs: Value::map(Default::default()),
             url: None,
+            polls: Default::default(),
         });
         let flows = Arc::new(Flows::new(dynamic));
         let driver = Driver::new(services.clone(), flows.clone(), Limits::default());

@@ -55,7 +55,7 @@ impl<'a> Context<'a> {
         };
         if key.starts_with("system.") && !(owner == Owner::Flow && key == READ_ONLY) {
             let text =
-                format!("System labels can only be set by Kestra itself, offending label: {key}={}", scalar.text);
+                format!("System labels can only be set by Semel itself, offending label: {key}={}", scalar.text);
             return self.error(codes::SYSTEM_LABEL, key_at, text);
         }
         if !is_key(key) {

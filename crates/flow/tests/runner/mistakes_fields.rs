@@ -276,7 +276,7 @@ fn empty_tasks() {
 #[test]
 fn labels() {
     assert_snapshot!(shown(&with("labels:\n  system.correlationId: x\n  Team: a\n  empty: \"\"\n")), @r#"
-    error[system_label]: System labels can only be set by Kestra itself, offending label: system.correlationId=x
+    error[system_label]: System labels can only be set by Semel itself, offending label: system.correlationId=x
      --> flow.yaml:8:3
       |
     8 |   system.correlationId: x

@@ -244,7 +244,7 @@ impl Check<'_> {
             return Ok(());
         };
         // A step that does not wait ends with the next commit of its run, which is active until then.
-        let waits_itself = row.parent.as_ref().is_some_and(|p| p.run == whole.row.id && (p.waits || whole.row.active));
+        let waits_itself = whole.row.active || row.parent.as_ref().is_some_and(|p| p.run == whole.row.id && p.waits);
         let will_hear = if row.status.is_ended() {
             false
         } else if waits_itself {

@@ -452,7 +452,8 @@ fn admit_child(
                 tx.push_inbox(&run.workspace, run.id, &message)?;
                 run.active = true;
                 out.wake.push(run.id);
-            } else if !told {
+            } else if waits && !told {
+                // Not waited for, somebody else's run is nothing to us: its doubts count at its own root.
                 let hash = watch_hash(child.id);
                 if !lanes::line(tx, &run.workspace, hash)?.contains(&run.id) {
                     lanes::wait(tx, &run.workspace, hash, run.id)?;
@@ -469,23 +470,33 @@ fn refused(tx: &dyn Tx, step: &StepKey, failure: Failure) -> Event {
     Event::OpDone { step: step.clone(), ok: false, at: tx.now(), output: None, failure: Some(failure) }
 }
 
-/// Whether the step would wait for its own run, or for one that waits for it: an explicit key can name either, and
-/// neither would ever end.
+/// Whether the step would wait for its own run, or for one that waits for it, as parent or as watcher: an explicit key
+/// can name either, and neither would ever end.
 fn waits_for(tx: &mut dyn Tx, run: &RunRow, request: &AdmitRequest, child: &RunRow) -> Result<bool> {
     if !request.parent.as_ref().is_some_and(|parent| parent.waits) || ended(child.status).is_some() {
         return Ok(false);
     }
-    let mut ancestor = run.clone();
-    loop {
-        if ancestor.id == child.id {
+    let mut known = BTreeSet::from([run.id]);
+    let mut todo = vec![run.clone()];
+    while let Some(waited_for) = todo.pop() {
+        if waited_for.id == child.id {
             return Ok(true);
         }
-        let Some(parent) = ancestor.parent.filter(|parent| parent.waits) else { return Ok(false) };
-        match tx.run(&run.workspace, parent.run)? {
-            Some(row) => ancestor = row,
-            None => return Ok(false),
+        let parent = waited_for.parent.as_ref().filter(|parent| parent.waits).map(|parent| parent.run);
+        // What this transaction made nobody watches yet.
+        let watchers = match tx.is_new(&run.workspace, waited_for.id) {
+            true => vec![],
+            false => lanes::line(tx, &run.workspace, watch_hash(waited_for.id))?,
+        };
+        for waiting in parent.into_iter().chain(watchers) {
+            if known.insert(waiting)
+                && let Some(row) = tx.run(&run.workspace, waiting)?
+            {
+                todo.push(row);
+            }
         }
     }
+    Ok(false)
 }
 
 fn ended(status: Status) -> Option<EndStatus> {

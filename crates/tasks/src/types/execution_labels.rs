@@ -49,7 +49,7 @@ fn label(key: &str, value: &Json) -> Result<(String, String), TaskError> {
     let value = config::as_text(value);
     if key.starts_with("system.") {
         return Err(TaskError::config(format!(
-            "System labels can only be set by Kestra itself, offending label: {key}={value}"
+            "System labels can only be set by Semel itself, offending label: {key}={value}"
         )));
     }
     Ok((key.to_owned(), value))

@@ -85,7 +85,7 @@ fn labels_come_as_a_map_a_list_or_text() {
         };
         assert_eq!(labels, [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())]);
     }
-    let text = "System labels can only be set by Kestra itself, offending label: system.correlationId=x";
+    let text = "System labels can only be set by Semel itself, offending label: system.correlationId=x";
     for form in [json!({ "system.correlationId": "x" }), json!([{ "key": "system.correlationId", "value": "x" }])] {
         assert_eq!(failure("execution.Labels", json!({ "labels": form })).1, text);
     }

@@ -232,7 +232,7 @@ async fn kestra_s_other_ways_in_and_its_refusals() {
         (status, said.as_str()),
         (
             422,
-            "Illegal argument: System labels can only be set by Kestra itself, offending label: system.restarted=true"
+            "Illegal argument: System labels can only be set by Semel itself, offending label: system.restarted=true"
         )
     );
     assert_eq!(message(post("/api/v1/main/executions/company.team/nothing".into()).await).0, 404);

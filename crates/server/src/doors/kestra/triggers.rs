@@ -254,7 +254,7 @@ fn labels(given: Json) -> Result<Vec<(String, String)>, Problem> {
     match found.iter().find(|(key, _)| key.starts_with("system.")) {
         Some((key, value)) => Err(Problem::new(
             Code::IllegalArgument,
-            format!("System labels can only be set by Kestra itself, offending label: {key}={value}."),
+            format!("System labels can only be set by Semel itself, offending label: {key}={value}."),
         )),
         None => Ok(found),
     }

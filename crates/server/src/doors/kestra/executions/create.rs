@@ -149,7 +149,7 @@ pub fn labels(call: &Call) -> Result<(Labels, Option<String>), Problem> {
 }
 
 pub fn system_label(key: &str, value: &str) -> Problem {
-    let detail = format!("System labels can only be set by Kestra itself, offending label: {key}={value}");
+    let detail = format!("System labels can only be set by Semel itself, offending label: {key}={value}");
     Problem::new(Code::IllegalArgument, detail)
 }
 
