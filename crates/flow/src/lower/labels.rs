@@ -54,8 +54,7 @@ impl<'a> Context<'a> {
             return self.error(codes::BAD_LABEL, &value.at, message);
         };
         if key.starts_with("system.") && !(owner == Owner::Flow && key == READ_ONLY) {
-            let text =
-                format!("System labels can only be set by Semel itself, offending label: {key}={}", scalar.text);
+            let text = format!("System labels can only be set by Semel itself, offending label: {key}={}", scalar.text);
             return self.error(codes::SYSTEM_LABEL, key_at, text);
         }
         if !is_key(key) {

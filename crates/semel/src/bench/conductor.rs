@@ -19,6 +19,7 @@ use crate::output::{Reply, Shell};
 use crate::process::Process;
 use reqwest::{Method, RequestBuilder, Url};
 use serde_json::{Value as Json, json};
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -167,19 +168,20 @@ async fn work(number: usize, address: SocketAddr, token: Option<String>, over: A
         "GET /api/tasks/poll/batch/{TASK}?workerid=w{number}&count=4&timeout=200 HTTP/1.1\r\nHost: localhost\r\n{token}\r\n"
     );
     while !over.load(Ordering::SeqCst) {
-        let taken: Vec<Json> = serde_json::from_slice(wire.exchange(poll.as_bytes()).await?).map_err(broken)?;
-        for task in taken {
-            let mut next = Some(task);
-            while let Some(task) = next.take() {
-                let body = json!({"taskId": task["taskId"], "workflowInstanceId": task["workflowInstanceId"],
-                    "workerId": format!("w{number}"), "status": "COMPLETED", "outputData": {"done": true}});
-                let body = body.to_string();
-                let request = format!(
-                    "POST /api/tasks/update-v2 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{token}Content-Length: {}\r\n\r\n{body}",
-                    body.len()
-                );
-                let answer = wire.exchange(request.as_bytes()).await?;
-                next = (!answer.is_empty()).then(|| serde_json::from_slice(answer)).transpose().map_err(broken)?;
+        // In turn: the next task of a workflow comes after the others that were taken with it.
+        let mut taken: VecDeque<Json> =
+            serde_json::from_slice(wire.exchange(poll.as_bytes()).await?).map_err(broken)?;
+        while let Some(task) = taken.pop_front() {
+            let body = json!({"taskId": task["taskId"], "workflowInstanceId": task["workflowInstanceId"],
+                "workerId": format!("w{number}"), "status": "COMPLETED", "outputData": {"done": true}});
+            let body = body.to_string();
+            let request = format!(
+                "POST /api/tasks/update-v2 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{token}Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let answer = wire.exchange(request.as_bytes()).await?;
+            if !answer.is_empty() {
+                taken.push_back(serde_json::from_slice(answer).map_err(broken)?);
             }
         }
     }

@@ -327,8 +327,12 @@ pub fn a_full_lane_keeps_a_run_closed(b: &Bench) {
 }
 
 fn child_of(b: &Bench, parent: RunId, waits: bool) -> AdmitRequest {
+    below(parent, waits, b.event())
+}
+
+fn below(parent: RunId, waits: bool, request: AdmitRequest) -> AdmitRequest {
     let parent_ref = ParentRef { run: parent, step: StepKey("call".into()), waits };
-    AdmitRequest { parent: Some(parent_ref), root: Some(parent), depth: 1, ..b.event() }
+    AdmitRequest { parent: Some(parent_ref), root: Some(parent), depth: 1, ..request }
 }
 
 pub fn a_parent_hears_of_the_end(b: &Bench) {
@@ -388,10 +392,13 @@ pub fn a_child_that_ended_before_is_heard_of(b: &Bench) {
 
 pub fn a_run_of_others_is_watched(b: &Bench) {
     let theirs = b.start(b.keyed("a"));
-    let watcher = b.start(b.event());
-    b.op(watcher, OpKind::Admit(Box::new(b.keyed("a"))));
+    let (watcher, other) = (b.start(b.event()), b.start(b.event()));
+    b.op(watcher, OpKind::Admit(Box::new(below(watcher, true, b.keyed("a")))));
+    // Who does not wait for it hears nothing: it is not theirs.
+    b.op(other, OpKind::Admit(Box::new(below(other, false, b.keyed("a")))));
     assert_eq!(b.end(theirs, EndStatus::Failed).wake, [watcher]);
     assert!(matches!(&b.inbox(watcher)[..], [Inbox::ChildEnded { status: EndStatus::Failed, .. }]));
+    assert!(b.inbox(other).is_empty());
     assert!(b.rows("lanes").is_empty());
 }
 

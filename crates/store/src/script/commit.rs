@@ -19,6 +19,7 @@ use semel_core::run::{
 };
 use semel_core::{Hash16, RunId};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 
 pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     let workspace = &commit.workspace;

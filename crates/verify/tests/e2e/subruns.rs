@@ -202,3 +202,29 @@ async fn a_sub_run_whose_key_is_its_ancestors_fails_instead_of_waiting_for_ever(
     assert_eq!(answer.json["status"], "completed", "{}", answer.text);
     assert!(server.runs_of("leaf").await.is_empty());
 }
+
+/// Neither is the other's ancestor: each named the other's event, and would wait for its run.
+#[tokio::test]
+async fn two_runs_do_not_wait_for_each_other() {
+    let server = Server::start().await;
+    let keyed = "idempotency: {key: '{{ trigger.data.id }}', scope: workspace, preset: trigger}\n";
+    let sub = |key: &str| {
+        format!("  - {{id: sub, type: flow.Subflow, namespace: e2e, flowId: leaf, idempotencyKey: {key}}}\n")
+    };
+    server.push(&flow("leaf", &format!("{keyed}tasks:\n  - {{id: s, type: log.Log, message: hi}}\n"))).await;
+    server.push(&flow("left", &format!("{keyed}tasks:\n{}", sub("r")))).await;
+    server.push(&flow("right", &format!("{keyed}tasks:\n  - {{id: stop, type: flow.Pause}}\n{}", sub("l")))).await;
+    let right = server.trigger("right", None, json!({"id": "r"})).await.run_id();
+    server.until(&right, "paused").await;
+    let left = server.trigger("left", None, json!({"id": "l"})).await.run_id();
+    eventually(PATIENCE, "the left one waits for the right one", async || {
+        let events = server.all(&format!("/v1/runs/{left}/journal")).await;
+        events.iter().any(|event| event.to_string().contains(&right)).then_some(())
+    })
+    .await;
+    let resumed = server.post(&format!("/v1/runs/{right}/resume"), json!({})).await;
+    assert_eq!(resumed.status, 200, "{}", resumed.text);
+    let ended = server.until(&right, "failed").await;
+    assert_eq!(ended["error"]["code"], "subflow_waits_for_itself", "{ended}");
+    assert_eq!(server.until(&left, "failed").await["error"]["code"], "subflow_failed");
+}
