@@ -12,10 +12,7 @@ use parking_lot::Mutex;
 use semel_core::run::{By, StepKey};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Value};
-use semel_store::{
-    Done, ErrandQueue, ErrandRow, ErrandWord, LogLine, POLLED, StoreError, TASK_DEFINITIONS, TakeErrands, TakeRate,
-    Work,
-};
+use semel_store::{Done, ErrandQueue, ErrandRow, ErrandWord, LogLine, POLLED, StoreError, TakeErrands, TakeRate, Work};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -165,9 +162,9 @@ impl Engine {
     /// Hands errands out; waits at most so long for the first. What the registered definition of the task says about how
     /// many may be out, and how many may be taken within so long, counts where the request says nothing.
     pub async fn take_errands(&self, mut request: TakeErrands, wait: Duration) -> Result<Vec<Errand>, StoreError> {
-        let definition = self.store().kv(&request.workspace, TASK_DEFINITIONS, &request.from.queue)?;
+        let definition = self.services.task_definition(&request.workspace, &request.from.queue)?;
         if let Some(definition) = definition {
-            let number = |name: &str| definition.value[name].as_u64().filter(|number| *number > 0);
+            let number = |name: &str| definition[name].as_u64().filter(|number| *number > 0);
             let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
             request.limit = request.limit.or(number("concurrentExecLimit").map(small));
             let rate = number("rateLimitPerFrequency").map(|count| TakeRate {
@@ -274,7 +271,8 @@ impl Engine {
         seen.worker = worker.or(seen.worker);
         let by = By { who: seen.worker.clone().unwrap_or_else(|| "worker".to_owned()), why: String::new() };
         let control = Control::Errand { step: row.more.step.clone(), attempt: row.more.attempt, end, seen };
-        match self.control(workspace, row.run, control, by).await {
+        // The row was this workspace's, and so is its run.
+        match self.tell_driver(workspace, row.run, control, by).await {
             Ok(()) => Ok(row),
             Err(ControlError::NotPossible(_)) => Err(ErrandError::Over(Box::new(row))),
             Err(ControlError::Unknown | ControlError::Inputs(_)) => Err(ErrandError::Unknown),

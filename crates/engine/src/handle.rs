@@ -145,6 +145,7 @@ impl Engine {
             envs: Value::map(envs),
             url: parts.url,
             polls: crate::errands::PollBook::default(),
+            tasks: crate::task_book::TaskBook::default(),
         });
         let flows = Arc::new(Flows::new(parts.store.clone()));
         let (sender, inbox) = std::sync::mpsc::channel();
@@ -360,6 +361,16 @@ impl Engine {
         if self.store().run(workspace, run)?.is_none() {
             return Err(ControlError::Unknown);
         }
+        self.tell_driver(workspace, run, control, by).await
+    }
+
+    pub(crate) async fn tell_driver(
+        &self,
+        workspace: &WorkspaceId,
+        run: RunId,
+        control: Control,
+        by: By,
+    ) -> Result<(), ControlError> {
         let (reply, answer) = oneshot::channel();
         self.told.tell(Message::Control { workspace: workspace.clone(), run, control, by, reply });
         answer.await.unwrap_or(Err(ControlError::Store(StoreError::Closed)))
@@ -435,7 +446,12 @@ impl Engine {
 
     /// Any management write (kv, tokens, workspaces, release, erase, …).
     pub async fn write(&self, work: Work) -> Result<Done, StoreError> {
-        write(self.store(), work).await
+        let defines = crate::task_book::is_task_definition(&work);
+        let done = write(self.store(), work).await;
+        if defines {
+            self.services.tasks.forget();
+        }
+        done
     }
 
     /// Checks a webhook's signature over the raw bytes.

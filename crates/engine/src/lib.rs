@@ -47,6 +47,7 @@ mod shell;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod system;
+mod task_book;
 pub mod taskruns;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use crate::flows::LoadedFlow;
 use crate::memory::{Memory, Round};
 use crate::ports::Entropy;
 use crate::secrets::Secrets;
+use crate::task_book::TaskBook;
 use indexmap::IndexMap;
 use semel_core::date::Written;
 use semel_core::ir::TaskKind;
@@ -29,6 +30,7 @@ pub struct Services {
     pub url: Option<String>,
     /// Who asks for errands, and when they did last.
     pub polls: PollBook,
+    pub tasks: TaskBook,
 }
 
 /// The run an expression is evaluated in; absent while an occurrence is being admitted.

@@ -297,7 +297,7 @@ impl Shell {
 
     fn heard(&mut self, note: Note) {
         match note {
-            Note::Mail { workspace, run } if self.driver.has(run) => self.feed(Happened::Wake { workspace, run }),
+            Note::Mail { workspace, run } if self.driver.drives(run) => self.feed(Happened::Wake { workspace, run }),
             Note::Mail { .. } => {}
             Note::Watch { run } => _ = self.watched.insert(run, self.store.now().plus(WATCHED_MS)),
             Note::Fenced { run } => self.feed(Happened::Fenced(run)),

@@ -488,6 +488,13 @@ impl RunState {
         })
     }
 
+    /// Whether an answer to this attempt is what the run waits for, with nothing else in its way.
+    pub fn awaits_errand(&self, step: &StepKey, attempt: u32) -> bool {
+        let is_out = |step: &Step| matches!(step.work, Work::Errand { rests: false, .. }) && step.attempt == attempt;
+        let held_up = self.paused || self.restored || self.is_ended() || self.is_stopping();
+        !held_up && self.steps.get(step).is_some_and(is_out)
+    }
+
     /// Steps at which the run stands still, those it reached first before the others.
     pub fn paused_steps(&self) -> Vec<StepKey> {
         let stands = |step: &Step| matches!(step.work, Work::AtPause { .. });

@@ -5,7 +5,6 @@ use indexmap::IndexMap;
 use semel_core::ir::{ConductorTask, FORKED_REFERENCE, Retry, RetrySchedule, Task};
 use semel_core::run::Failure;
 use semel_expr::Value;
-use semel_store::TASK_DEFINITIONS;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
@@ -78,11 +77,11 @@ impl Evaluator<'_> {
     pub(crate) fn definition(&self, own: &Json, name: &str) -> Result<Option<Definition>, Failure> {
         let stored = match own {
             Json::Null => {
-                let row = self.services.store.kv(self.workspace, TASK_DEFINITIONS, name).map_err(|error| {
+                let found = self.services.task_definition(self.workspace, name).map_err(|error| {
                     crate::away::note(&error);
                     Failure::new("store", error.to_string())
                 })?;
-                row.map_or(Json::Null, |row| row.value)
+                found.map_or(Json::Null, |found| (*found).clone())
             }
             own => own.clone(),
         };

@@ -49,6 +49,8 @@ const FUSE_EVENTS_MAX: usize = 256;
 const FUSE_BYTES_MAX: usize = 64 * 1024;
 /// Dormant runs kept in memory, so that a wake-up need not read them again.
 const DORMANT_MAX: usize = 1_024;
+/// When there is no room for another, the dormant ones are forgotten, this often at most.
+const FORGET_MS: i64 = 1_000;
 
 /// Names a control request, so that its answer finds the caller.
 pub type Ticket = u64;
@@ -169,6 +171,8 @@ pub struct Driver {
     fatal: Option<StoreError>,
     /// Runs that could not be brought into memory: until when they are left alone, and how long that is.
     resting: BTreeMap<RunId, (Millis, i64)>,
+    /// When dormant runs were forgotten last.
+    forgot: Millis,
 }
 
 /// Where a run is.
@@ -194,6 +198,7 @@ impl Driver {
             stopping: false,
             fatal: None,
             resting: BTreeMap::new(),
+            forgot: Millis(0),
         }
     }
 
@@ -219,8 +224,9 @@ impl Driver {
         Hash16((u128::from(first) << 64 | u128::from(second)).to_be_bytes())
     }
 
-    pub fn has(&self, run: RunId) -> bool {
-        self.runs.contains_key(&run)
+    /// Whether it drives the run. What it only remembers, another node may drive by now.
+    pub fn drives(&self, run: RunId) -> bool {
+        self.runs.get(&run).is_some_and(|active| !self.is_one_of_several() || !active.is_idle())
     }
 
     /// Runs kept in memory.
@@ -299,9 +305,10 @@ impl Driver {
 
     /// Brings a run into memory.
     fn load(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<Place, StoreError> {
-        if self.runs.contains_key(&run) {
+        if self.drives(run) {
             return Ok(Place::Here);
         }
+        self.runs.remove(&run);
         match Active::load(&self.services, &self.flows, workspace, run)? {
             Loaded::Here(active) => {
                 self.runs.insert(run, *active);
@@ -313,7 +320,20 @@ impl Driver {
         }
     }
 
-    /// Other nodes advance the runs that only wait: what is remembered of them is soon wrong.
+    /// As [`Driver::load`], for an answer that can only be right: what is remembered says that it is waited for. If that
+    /// is no longer so the commit fails on its guard, and the answer is judged by what the store has.
+    fn load_for(&mut self, workspace: &WorkspaceId, run: RunId, control: &Control) -> Result<Place, StoreError> {
+        let awaits = |active: &Active| match control {
+            Control::Errand { step, attempt, .. } => active.state.awaits_errand(step, *attempt),
+            _ => false,
+        };
+        match self.runs.get(&run) {
+            Some(active) if active.workspace == *workspace && awaits(active) => Ok(Place::Here),
+            _ => self.load(workspace, run),
+        }
+    }
+
+    /// Other nodes advance the runs that only wait: what is remembered of them may be old.
     fn is_one_of_several(&self) -> bool {
         self.services.store.cluster().is_some()
     }
@@ -429,7 +449,7 @@ impl Driver {
     }
 
     fn control(&mut self, workspace: &WorkspaceId, run: RunId, control: Control, by: By, ticket: Ticket, now: Millis) {
-        let answer = match self.load(workspace, run) {
+        let answer = match self.load_for(workspace, run, &control) {
             Ok(Place::Here) => None,
             Ok(Place::Elsewhere) => return self.out.push(Out::AskElsewhere { ticket }),
             Ok(Place::Missing) => Some(ControlError::Unknown),
@@ -474,11 +494,20 @@ impl Driver {
                 self.out.push(Out::Commit { no: self.commits, commit: Box::new(commit) });
             }
         }
-        let is_kept = !active.state.is_ended() && !self.is_one_of_several() && self.runs.len() < DORMANT_MAX;
-        if active.is_idle() && !is_kept {
+        if active.is_idle() && (active.state.is_ended() || !self.has_room(now)) {
             return; // leaves memory; the store has it all
         }
         self.runs.insert(run, active);
+    }
+
+    /// Whether another dormant run can be kept. Those that were are forgotten for it: of several nodes, another may have
+    /// ended them long ago.
+    fn has_room(&mut self, now: Millis) -> bool {
+        if self.runs.len() >= DORMANT_MAX && now.since(self.forgot) >= FORGET_MS {
+            self.forgot = now;
+            self.runs.retain(|_, active| !active.is_idle());
+        }
+        self.runs.len() < DORMANT_MAX
     }
 
     /// The state that flow triggers are to hear of, if it is a new one and somebody wants to.

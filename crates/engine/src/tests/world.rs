@@ -102,6 +102,7 @@ impl World {
             envs: Value::map(Default::default()),
             url: None,
             polls: Default::default(),
+            tasks: Default::default(),
         });
         let flows = Arc::new(Flows::new(dynamic));
         let driver = Driver::new(services.clone(), flows.clone(), Limits::default());

@@ -1,6 +1,7 @@
 //! Three servers on one PostgreSQL, as a user has them behind a load balancer.
 
 use crate::harness::{Bank, Options, PATIENCE, Server, eventually, flow, quick};
+use reqwest::Method;
 use semel_store_postgres::testing::Server as Database;
 use serde_json::{Value as Json, json};
 use std::process::Command;
@@ -143,4 +144,56 @@ async fn a_node_that_is_asked_to_end_hands_its_runs_over() {
     assert_eq!((bank.count("a"), bank.count("b")), (1, 1));
     assert_eq!(states(&second).await, [("alive".into(), 0), ("left".into(), 0)]);
     assert_clean(&second).await;
+}
+
+/// What a node remembers of a run that waits for workers may be old: another one has taken the answers since.
+#[tokio::test]
+async fn workers_answer_at_any_node() {
+    let database = database();
+    let nodes = [node(&database).await, node(&database).await];
+    let simple = |name: &str| json!({"name": name, "taskReferenceName": name, "type": "SIMPLE"});
+    let branches: Vec<Json> = (0..6).map(|number| json!([simple(&format!("job{number}"))])).collect();
+    let names: Vec<String> = (0..6).map(|number| format!("job{number}")).collect();
+    let fork = json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": branches});
+    let join = json!({"name": "j", "taskReferenceName": "j", "type": "JOIN", "joinOn": names});
+    let definition =
+        json!({"name": "wide", "version": 1, "ownerEmail": "a@b.c", "tasks": [fork, join, simple("last")]});
+    nodes[0].post("/api/metadata/workflow", definition).await.ok();
+    let id = nodes[0].post("/api/workflow/wide", json!({})).await.text;
+    let take = async |server: &Server, name: &str| {
+        eventually(PATIENCE, name, async || {
+            let polled = server.get(&format!("/api/tasks/poll/batch/{name}?count=1&timeout=100")).await.json;
+            polled.get(0).cloned()
+        })
+        .await
+    };
+    let answer = async |server: &Server, task: &Json| {
+        let body = json!({"workflowInstanceId": id, "taskId": task["taskId"], "status": "COMPLETED", "outputData": {}});
+        let answer = server.post("/api/tasks", body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    };
+    let mut tasks = Vec::new();
+    for name in &names {
+        tasks.push(take(&nodes[1], name).await);
+    }
+    // Each answer makes what the other node remembers old; the fourth is given to both at once.
+    for (number, task) in tasks.iter().enumerate().take(3) {
+        answer(&nodes[number % 2], task).await;
+    }
+    tokio::join!(answer(&nodes[0], &tasks[3]), answer(&nodes[1], &tasks[3]));
+    tokio::join!(answer(&nodes[0], &tasks[4]), answer(&nodes[1], &tasks[5]));
+    let last = take(&nodes[1], "last").await;
+    answer(&nodes[0], &last).await;
+    let ended = nodes[1].until(&id, "completed").await;
+    assert_eq!(ended["error"], Json::Null, "{ended}");
+    let shown = nodes[0].get(&format!("/api/workflow/{id}?includeTasks=true")).await.ok();
+    let done = shown["tasks"].as_array().unwrap().iter().filter(|task| task["taskType"] != "FORK");
+    assert_eq!(done.filter(|task| task["status"] == "COMPLETED" && task["retried"] == false).count(), 8, "{shown:#}");
+    // What was ended at one node is not taken on at the other, which remembers it as waiting.
+    let id = nodes[0].post("/api/workflow/wide", json!({})).await.text;
+    let task = take(&nodes[0], "job0").await;
+    assert_eq!(nodes[1].send(nodes[1].request(Method::DELETE, &format!("/api/workflow/{id}"))).await.status, 200);
+    answer(&nodes[0], &task).await;
+    nodes[0].until(&id, "cancelled").await;
+    assert_clean(&nodes[0]).await;
 }
