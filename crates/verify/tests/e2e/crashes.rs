@@ -96,7 +96,7 @@ async fn the_verdict_fail_runs_the_error_handlers() {
     server.cli_json(&["run", "verdict", &run, "--fail", "--why", "paid in cash"]).await;
     let ended = server.until(&run, "failed").await;
     assert_eq!((&ended["open_doubts"], bank.count("pay")), (&json!(0), 1));
-    assert_eq!(server.log_lines(&run).await, ["alarm"]);
+    assert_eq!(server.log_lines(&run).await, ["an operator decided that the step failed", "alarm"]);
 }
 
 #[tokio::test]
