@@ -19,7 +19,7 @@ const FORGET: u32 = 256;
 const WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// From so many nodes on, a node has one small batch under way at a time.
-const SEVERAL: usize = 3;
+pub const SEVERAL: usize = 3;
 
 #[derive(Default)]
 struct Traffic {

@@ -162,9 +162,12 @@ fn start_threads(
     Ok(threads)
 }
 
-/// Writes that concern the same thing go to the same writer, so that they stay in order and do not meet.
-fn writer_of(work: &Work, writers: usize) -> usize {
-    if writers == 1 {
+/// Writes that concern the same thing go to the same writer, so that they stay in order and do not meet. Where several
+/// nodes write, what there is most of goes to one: their batches are beside each other already, and the larger a batch
+/// is, the less each of its works costs.
+fn writer_of(work: &Work, writers: usize, nodes: usize) -> usize {
+    let is_common = matches!(work, Work::Admit(_) | Work::AdmitAndRun(_) | Work::Commit(_));
+    if writers == 1 || (nodes >= flights::SEVERAL && is_common) {
         return 0;
     }
     let admission = |request: &AdmitRequest| match (&request.lane, &request.key) {
@@ -210,7 +213,8 @@ fn writer_of(work: &Work, writers: usize) -> usize {
 
 impl Store for PostgresStore {
     fn submit(&self, work: Work, reply: Reply) {
-        let queue = &self.shared.queues[writer_of(&work, self.shared.queues.len())];
+        let Shared { queues, lease, .. } = &*self.shared;
+        let queue = &queues[writer_of(&work, queues.len(), lease.living())];
         if let Some(job) = queue.push(Job { work, reply }) {
             (job.reply)(Err(StoreError::Closed));
         }
