@@ -255,15 +255,14 @@ impl Engine {
         }
     }
 
-    /// Records what became of an attempt; durable when this returns.
+    /// Records what became of an attempt, of which this row was read in the workspace; durable when this returns.
     pub async fn answer_errand(
         &self,
         workspace: &WorkspaceId,
-        id: Hash16,
+        row: ErrandRow,
         end: ErrandAnswer,
         worker: Option<String>,
     ) -> Result<ErrandRow, ErrandError> {
-        let Some(row) = self.store().errand(workspace, id)? else { return Err(ErrandError::Unknown) };
         if !row.open {
             return Err(ErrandError::Over(Box::new(row)));
         }

@@ -296,7 +296,7 @@ impl Engine {
             true => ErrandAnswer::Done { output },
             false => ErrandAnswer::Failed { message, output: Some(output), for_good: false },
         };
-        match self.answer_errand(workspace, row.id, end, None).await {
+        match self.answer_errand(workspace, row, end, None).await {
             Ok(_) | Err(ErrandError::Over(_)) => Ok(()),
             Err(ErrandError::Unknown) => refused("the task is gone"),
             Err(ErrandError::Store(error)) => Err(error.into()),

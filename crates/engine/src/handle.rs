@@ -382,26 +382,42 @@ impl Engine {
         let (done, ended) = oneshot::channel();
         self.told.waiters.lock().entry(run).or_default().push(done);
         // Asked after registering, so an end in between is not missed.
-        let settled = |row: &Option<(semel_store::RunRow, _, _)>| {
+        let settled = |row: &Option<semel_store::WholeRun>| {
             row.as_ref().is_none_or(|(row, _, _)| row.status.is_ended() || row.status == Status::Held)
         };
-        if settled(&self.store().run(workspace, run)?) {
-            return Ok(true);
-        }
         if self.store().cluster().is_none() {
+            if settled(&self.store().run(workspace, run)?) {
+                return Ok(true);
+            }
             return Ok(tokio::time::timeout(limit, ended).await.is_ok());
+        }
+        if settled(&self.run_from_afar(workspace, run).await?) {
+            return Ok(true);
         }
         // Another node may drive it: that one is asked to tell, and the store is looked at in case it cannot.
         let (mut ended, mut left, mut pause) = (ended, limit, Duration::from_millis(20));
         while !left.is_zero() {
             self.watch(run);
             let wait = pause.min(left);
-            if tokio::time::timeout(wait, &mut ended).await.is_ok() || settled(&self.store().run(workspace, run)?) {
+            if tokio::time::timeout(wait, &mut ended).await.is_ok()
+                || settled(&self.run_from_afar(workspace, run).await?)
+            {
                 return Ok(true);
             }
             (left, pause) = (left - wait, (pause * 2).min(LOOK_AGAIN));
         }
         Ok(false)
+    }
+
+    /// A run read where that is a journey: those who serve requests do not wait for it.
+    async fn run_from_afar(
+        &self,
+        workspace: &WorkspaceId,
+        run: RunId,
+    ) -> Result<Option<semel_store::WholeRun>, StoreError> {
+        let (store, workspace) = (self.store().clone(), workspace.clone());
+        let read = tokio::task::spawn_blocking(move || store.run(&workspace, run)).await;
+        read.unwrap_or_else(|_| Err(StoreError::Bug("a read panicked".to_owned())))
     }
 
     /// Asks whichever node drives the run to tell this one of its changes.

@@ -235,7 +235,7 @@ async fn an_event_sets_variables_once() {
     assert_eq!(house.events().len(), 0);
     let errand = crate::events::open_errand(house.engine.store(), &house.workspace, one, "w").unwrap().unwrap();
     let end = crate::api::ErrandAnswer::Done { output: json!({}) };
-    house.engine.answer_errand(&house.workspace, errand.id, end, None).await.unwrap();
+    house.engine.answer_errand(&house.workspace, errand, end, None).await.unwrap();
     house.rest().await;
     let (_, values) = house.runs_of("one").remove(0);
     assert_eq!(values.outputs.unwrap()["v"], json!({"kept": 1, "by": "second"}));

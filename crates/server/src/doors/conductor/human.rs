@@ -331,10 +331,10 @@ async fn settle(call: &Call, human: Human) -> Answer {
     let (engine, workspace, id) = (call.app.engine().clone(), call.workspace()?, human.id());
     let (said, by) = (Json::Object(output), Some(call.principal()?.name.clone()));
     let complete = body::query_flag(call, "complete", false)?;
-    let kept = said.clone();
+    let (kept, row) = (said.clone(), human.row.clone());
     let telling = tokio::spawn(async move {
         match complete {
-            true => engine.answer_errand(&workspace, id, ErrandAnswer::Done { output: kept }, by).await,
+            true => engine.answer_errand(&workspace, row, ErrandAnswer::Done { output: kept }, by).await,
             false => {
                 let word = ErrandWord::Later { progress: Some(kept), after_ms: 0 };
                 engine.touch_errand(&workspace, id, by, word).await

@@ -279,7 +279,7 @@ async fn answer(call: &Call, event: &Event, row: ErrandRow) -> Result<Option<Str
     let (engine, workspace) = (call.app.engine().clone(), event.workspace.clone());
     let end = ErrandAnswer::Done { output: Json::Object(event.payload.clone()) };
     let by = Some(format!("webhook {}", event.name));
-    let telling = tokio::spawn(async move { engine.answer_errand(&workspace, row.id, end, by).await });
+    let telling = tokio::spawn(async move { engine.answer_errand(&workspace, row, end, by).await });
     match telling.await.map_err(|_| Problem::internal("a write panicked"))? {
         Ok(row) => Ok(Some(row.run.to_string())),
         Err(ErrandError::Over(_) | ErrandError::Unknown) => Ok(None),

@@ -68,7 +68,12 @@ pub async fn take_from(
         taken = call.app.engine().take_errands(request, wait) => taken?,
         () = call.app.stopping().cancelled() => Vec::new(),
     };
-    taken.iter().map(|errand| handed(call.app.engine(), &workspace, errand)).collect()
+    if taken.is_empty() {
+        return Ok(Vec::new());
+    }
+    let engine = call.app.engine().clone();
+    let shown = move || taken.iter().map(|errand| handed(&engine, &workspace, errand)).collect();
+    tokio::task::spawn_blocking(shown).await.map_err(|_| Problem::internal("a read panicked"))?
 }
 
 /// The row of a task that someone outside does.

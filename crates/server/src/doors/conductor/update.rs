@@ -136,7 +136,7 @@ pub async fn tell(call: &Call, id: Hash16, said: Said) -> Result<ErrandRow, Prob
     // To its end, also where the worker hangs up.
     let telling = tokio::spawn(async move {
         match said.what {
-            What::Ended(end) => engine.answer_errand(&workspace, id, end, worker).await,
+            What::Ended(end) => engine.answer_errand(&workspace, row, end, worker).await,
             What::Word(word) => engine.touch_errand(&workspace, id, worker, word).await,
         }
     });
