@@ -172,6 +172,14 @@ fn parts(name: &str) -> Option<(&str, &str, Option<&str>)> {
     (!key.is_empty()).then_some((field, op, Some(key)))
 }
 
+/// What is asked for by parameters of their own, as older clients do: each that is given is a filter.
+pub fn legacy(query: &Query, names: &[(&str, Field, Op)]) -> Vec<Filter> {
+    let of = |(name, field, op): &(&str, Field, Op)| -> Vec<Filter> {
+        query.all(name).filter(|text| !text.is_empty()).map(|text| Filter::new(*field, *op, text)).collect()
+    };
+    names.iter().flat_map(of).collect()
+}
+
 /// The instant that a date is compared with. A `+` that was not encoded has become a blank.
 pub fn instant(filter: &Filter) -> Result<Millis, Problem> {
     let text = &filter.value;

@@ -26,6 +26,19 @@ const FIELDS: &[Field] = &[
     Field::ExecutionId,
 ];
 
+/// Parameters of older clients, which count where there are no filters.
+const LEGACY: &[(&str, Field, Op)] = &[
+    ("q", Field::Query, Op::Equals),
+    ("scope", Field::Scope, Op::Equals),
+    ("namespace", Field::Namespace, Op::Prefix),
+    ("flowId", Field::FlowId, Op::Equals),
+    ("triggerId", Field::TriggerId, Op::Equals),
+    ("executionId", Field::ExecutionId, Op::Equals),
+    ("startDate", Field::StartDate, Op::GreaterThanOrEqualTo),
+    ("endDate", Field::EndDate, Op::LessThanOrEqualTo),
+    ("timeRange", Field::TimeRange, Op::Equals),
+];
+
 /// What a search asks for.
 #[derive(Default)]
 struct Search {
@@ -56,7 +69,7 @@ impl Search {
     fn read(call: &Call) -> Result<Search, Problem> {
         let mut asked = filters::read(&call.query, FIELDS)?;
         if asked.is_empty() {
-            asked = legacy(call);
+            asked = filters::legacy(&call.query, LEGACY);
         }
         let mut out = Search::of(&asked, call.now())?;
         if let Some(levels) = call.query.read("minLevel", "a level", from_level)? {
@@ -145,25 +158,6 @@ impl Search {
             (a, b) => a.or(b),
         };
     }
-}
-
-fn legacy(call: &Call) -> Vec<Filter> {
-    let names = [
-        ("q", Field::Query, Op::Equals),
-        ("scope", Field::Scope, Op::Equals),
-        ("namespace", Field::Namespace, Op::Prefix),
-        ("flowId", Field::FlowId, Op::Equals),
-        ("triggerId", Field::TriggerId, Op::Equals),
-        ("executionId", Field::ExecutionId, Op::Equals),
-        ("startDate", Field::StartDate, Op::GreaterThanOrEqualTo),
-        ("endDate", Field::EndDate, Op::LessThanOrEqualTo),
-        ("timeRange", Field::TimeRange, Op::Equals),
-    ];
-    let of = |(name, field, op)| {
-        let given = call.query.all(name).filter(|text| !text.is_empty());
-        given.map(move |text| Filter::new(field, op, text)).collect::<Vec<_>>()
-    };
-    names.into_iter().flat_map(of).collect()
 }
 
 pub async fn get(call: Call) -> Answer {

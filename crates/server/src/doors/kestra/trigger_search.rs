@@ -22,6 +22,17 @@ const FIELDS: &[Field] = &[
     Field::TriggerState,
 ];
 
+/// Parameters of older clients, which count where there are no filters.
+const LEGACY: &[(&str, Field, Op)] = &[
+    ("q", Field::Query, Op::Equals),
+    ("scope", Field::Scope, Op::Equals),
+    ("namespace", Field::Namespace, Op::Prefix),
+    ("flowId", Field::FlowId, Op::Equals),
+    ("triggerId", Field::TriggerId, Op::Equals),
+    ("workerId", Field::WorkerId, Op::Equals),
+    ("timeRange", Field::TimeRange, Op::Equals),
+];
+
 /// What a trigger must be.
 enum Test {
     Mentioned(String, bool),
@@ -92,7 +103,7 @@ impl Asked {
     pub fn read(call: &Call) -> Result<Asked, Problem> {
         let mut found = filters::read(&call.query, FIELDS)?;
         if found.is_empty() {
-            found = legacy(call);
+            found = filters::legacy(&call.query, LEGACY);
         }
         Asked::of(&found, call.now())
     }
@@ -109,21 +120,4 @@ impl Asked {
     pub fn passes(&self, view: &TriggerView) -> bool {
         self.0.iter().all(|test| test.holds(view))
     }
-}
-
-fn legacy(call: &Call) -> Vec<Filter> {
-    let names = [
-        ("q", Field::Query, Op::Equals),
-        ("scope", Field::Scope, Op::Equals),
-        ("namespace", Field::Namespace, Op::Prefix),
-        ("flowId", Field::FlowId, Op::Equals),
-        ("triggerId", Field::TriggerId, Op::Equals),
-        ("workerId", Field::WorkerId, Op::Equals),
-        ("timeRange", Field::TimeRange, Op::Equals),
-    ];
-    let of = |(name, field, op)| {
-        let given = call.query.all(name).filter(|text| !text.is_empty());
-        given.map(move |text| Filter::new(field, op, text)).collect::<Vec<_>>()
-    };
-    names.into_iter().flat_map(of).collect()
 }

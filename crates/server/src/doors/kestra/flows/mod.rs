@@ -135,15 +135,15 @@ fn labels_of(row: &FlowRow) -> BTreeMap<String, String> {
 }
 
 fn legacy(call: &Call) -> Result<Vec<Filter>, Problem> {
-    let mut found = Vec::new();
-    for (name, field, op) in [
-        ("q", Field::Query, Op::Equals),
-        ("scope", Field::Scope, Op::Equals),
-        ("namespace", Field::Namespace, Op::Prefix),
-        ("flowId", Field::FlowId, Op::Equals),
-    ] {
-        found.extend(call.query.all(name).filter(|text| !text.is_empty()).map(|text| Filter::new(field, op, text)));
-    }
+    let mut found = filters::legacy(
+        &call.query,
+        &[
+            ("q", Field::Query, Op::Equals),
+            ("scope", Field::Scope, Op::Equals),
+            ("namespace", Field::Namespace, Op::Prefix),
+            ("flowId", Field::FlowId, Op::Equals),
+        ],
+    );
     for text in call.query.all("labels") {
         let (key, value) = filters::label(text)?;
         found.push(Filter { key: Some(key), ..Filter::new(Field::Labels, Op::Equals, &value) });
