@@ -97,8 +97,12 @@ impl Call {
 
     /// A part of the path. Routes name their parts, so a missing one is our mistake.
     pub fn param(&self, name: &str) -> Result<&str, Problem> {
-        let found = self.params.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-        found.ok_or_else(|| Problem::internal(&format!("the route has no part `{name}`")))
+        self.part(name).ok_or_else(|| Problem::internal(&format!("the route has no part `{name}`")))
+    }
+
+    /// A part of the path that not every route of the door has.
+    pub fn part(&self, name: &str) -> Option<&str> {
+        self.params.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// The run of the path. What cannot be an id is answered as an id that does not exist.

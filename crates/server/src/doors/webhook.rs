@@ -51,7 +51,7 @@ pub async fn deliver(call: &Call, workspace: &WorkspaceId) -> Result<Option<(Web
         "headers": event::visible_headers(&call.headers, &call.spelling, proof),
         "parameters": parameters(&call.query),
     });
-    if let Ok(path) = call.param("path") {
+    if let Some(path) = call.part("path") {
         trigger["path"] = path.into();
     }
     let occurrence = Occurrence {
