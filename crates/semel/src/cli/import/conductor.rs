@@ -1,6 +1,7 @@
 //! `semel import conductor`
 
 use super::json_place;
+use super::report::{self, Entry, Naming};
 use crate::cli::with_client;
 use crate::client::{Client, Connection};
 use crate::failure::Failure;
@@ -11,6 +12,8 @@ use semel_core::limits::Limits;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+const NAMING: Naming = Naming { entries: "definitions", page: "docs/conductor.md" };
 
 /// Report what of a folder of Conductor definitions runs here, and push what does
 #[derive(Args, Debug)]
@@ -77,7 +80,7 @@ struct Place {
 impl Conductor {
     pub fn run(self, connection: &Connection, shell: &Shell) -> Result<Reply, Failure> {
         let mut files = Vec::new();
-        collect(&self.directory, &mut files)?;
+        report::collect(&self.directory, &["json"], &mut files)?;
         let (mut found, mut skipped) = (Vec::new(), Vec::new());
         for path in &files {
             read(path, &mut found, &mut skipped)?;
@@ -89,7 +92,7 @@ impl Conductor {
         }
         refuse_doubles(&mut found);
         if self.check {
-            return report(&found, &skipped, shell);
+            return report::report(&NAMING, &found, &skipped, shell);
         }
         with_client(connection, async |client| {
             let mut order: Vec<usize> = (0..found.len()).collect();
@@ -99,36 +102,14 @@ impl Conductor {
                     push(&client, &mut found[place]).await?;
                 }
             }
-            report(&found, &skipped, shell)
+            report::report(&NAMING, &found, &skipped, shell)
         })
     }
 }
 
-/// Files of definitions below a directory, in order of their names.
-fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let unreadable = |error: std::io::Error| Failure::usage(format!("cannot read {}: {error}", directory.display()));
-    let mut entries =
-        std::fs::read_dir(directory).map_err(unreadable)?.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let (path, kind) = (entry.path(), entry.file_type().map_err(unreadable)?);
-        // A link may lead out of the folder, or back into it.
-        if kind.is_dir() {
-            collect(&path, files)?;
-        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "json") {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
 fn read(path: &Path, found: &mut Vec<Found>, skipped: &mut Vec<String>) -> Result<(), Failure> {
     let file = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("cannot read {file}: {error}")))?;
-    let Ok(text) = String::from_utf8(bytes) else {
-        skipped.push(format!("{file}: not UTF-8"));
-        return Ok(());
-    };
+    let Some(text) = report::text_of(path, skipped)? else { return Ok(()) };
     let json: Json = match serde_json::from_str(&text) {
         Ok(json) => json,
         Err(error) => {
@@ -274,13 +255,13 @@ async fn push(client: &Client, one: &mut Found) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Found {
-    fn word(&self) -> &'static str {
-        match (self.missing.is_empty(), self.differs.is_empty()) {
-            (false, _) => "missing",
-            (true, false) => "differs",
-            (true, true) => "unchanged",
-        }
+impl Entry for Found {
+    fn verdict(&self) -> (bool, bool) {
+        (!self.missing.is_empty(), !self.differs.is_empty())
+    }
+
+    fn pushed(&self) -> bool {
+        self.pushed
     }
 
     fn json(&self) -> Json {
@@ -300,45 +281,15 @@ impl Found {
         })
     }
 
-    fn lines(&self, shell: &Shell) -> String {
-        let name = format!("{}:{} {} {}", self.file, self.line, self.kind.word(), self.name);
-        let mut out = match self.word() {
-            "missing" => format!("{} {name}", shell.out.red("missing  ")),
-            "differs" => format!("{} {name}", shell.out.yellow("differs  ")),
-            _ => format!("{} {name}", shell.out.green("unchanged")),
-        };
-        for one in self.missing.iter().chain(&self.differs) {
-            let path = if one.path.is_empty() { String::new() } else { format!("{}: ", one.path) };
-            out.push_str(&format!("\n  {}:{}: {path}{}", self.file, one.line, one.message));
-        }
-        out
+    fn title(&self) -> String {
+        format!("{}:{} {} {}", self.file, self.line, self.kind.word(), self.name)
     }
-}
 
-fn report(found: &[Found], skipped: &[String], shell: &Shell) -> Result<Reply, Failure> {
-    let count = |word: &str| found.iter().filter(|one| one.word() == word).count();
-    let pushed = found.iter().filter(|one| one.pushed).count();
-    let summary = format!(
-        "{} definitions: {} unchanged, {} with differences, {} missing something; {pushed} pushed",
-        found.len(),
-        count("unchanged"),
-        count("differs"),
-        count("missing"),
-    );
-    let mut text: Vec<String> = found.iter().map(|one| one.lines(shell)).collect();
-    text.extend(skipped.iter().map(|line| format!("{}   {line}", shell.out.dim("skipped"))));
-    text.push(summary.clone());
-    let data = json!({
-        "definitions": found.iter().map(Found::json).collect::<Vec<_>>(),
-        "skipped": skipped,
-        "unchanged": count("unchanged"),
-        "differs": count("differs"),
-        "missing": count("missing"),
-        "pushed": pushed,
-    });
-    if count("missing") == 0 {
-        return Ok(Reply::new(data, text.join("\n")));
+    fn remarks(&self) -> Vec<String> {
+        let said = |one: &Place| {
+            let path = if one.path.is_empty() { String::new() } else { format!("{}: ", one.path) };
+            format!("{}:{}: {path}{}", self.file, one.line, one.message)
+        };
+        self.missing.iter().chain(&self.differs).map(said).collect()
     }
-    let hint = "docs/conductor.md says what is there, what differs and what is not";
-    Err(Failure::refused("not_all_run", summary).details(data).text(text.join("\n")).hint(hint))
 }

@@ -1,5 +1,6 @@
 //! `semel import kestra`
 
+use super::report::{self, Entry, Naming};
 use crate::cli::with_client;
 use crate::client::{Client, Connection};
 use crate::failure::Failure;
@@ -11,6 +12,8 @@ use semel_flow::{Diagnostic, Document, differences, documents};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+const NAMING: Naming = Naming { entries: "flows", page: "docs/kestra.md" };
 
 /// Report what of a folder of Kestra flows runs here, and push what does
 #[derive(Args, Debug)]
@@ -55,7 +58,7 @@ struct Place {
 impl Kestra {
     pub fn run(self, connection: &Connection, shell: &Shell) -> Result<Reply, Failure> {
         let mut files = Vec::new();
-        collect(&self.directory, &mut files)?;
+        report::collect(&self.directory, &["yaml", "yml"], &mut files)?;
         let mut found = Vec::new();
         let mut skipped = Vec::new();
         for path in &files {
@@ -67,43 +70,20 @@ impl Kestra {
         }
         refuse_doubles(&mut found);
         if self.check {
-            return report(&found, &skipped, shell);
+            return report::report(&NAMING, &found, &skipped, shell);
         }
         with_client(connection, async |client| {
             for flow in found.iter_mut().filter(|flow| flow.missing.is_empty()) {
                 push(&client, flow).await?;
             }
-            report(&found, &skipped, shell)
+            report::report(&NAMING, &found, &skipped, shell)
         })
     }
 }
 
-/// Files of flows below a directory, in order of their names.
-fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let unreadable = |error: std::io::Error| Failure::usage(format!("cannot read {}: {error}", directory.display()));
-    let mut entries =
-        std::fs::read_dir(directory).map_err(unreadable)?.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let (path, kind) = (entry.path(), entry.file_type().map_err(unreadable)?);
-        let is_yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
-        // A link may lead out of the folder, or back into it.
-        if kind.is_dir() {
-            collect(&path, files)?;
-        } else if kind.is_file() && is_yaml {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
 fn read(path: &Path, found: &mut Vec<Found>, skipped: &mut Vec<String>) -> Result<(), Failure> {
     let file = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("cannot read {file}: {error}")))?;
-    let Ok(text) = String::from_utf8(bytes) else {
-        skipped.push(format!("{file}: not UTF-8"));
-        return Ok(());
-    };
+    let Some(text) = report::text_of(path, skipped)? else { return Ok(()) };
     for document in documents(&text) {
         if looks_like_a_flow(document.text) {
             found.push(judge(&file, document));
@@ -190,13 +170,13 @@ async fn push(client: &Client, flow: &mut Found) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Found {
-    fn word(&self) -> &'static str {
-        match (self.missing.is_empty(), self.differs.is_empty()) {
-            (false, _) => "missing",
-            (true, false) => "differs",
-            (true, true) => "unchanged",
-        }
+impl Entry for Found {
+    fn verdict(&self) -> (bool, bool) {
+        (!self.missing.is_empty(), !self.differs.is_empty())
+    }
+
+    fn pushed(&self) -> bool {
+        self.pushed.is_some()
     }
 
     fn json(&self) -> Json {
@@ -216,44 +196,12 @@ impl Found {
         })
     }
 
-    fn lines(&self, shell: &Shell) -> String {
-        let name = self.id.as_deref().unwrap_or("a flow");
-        let mut out = match self.word() {
-            "missing" => format!("{} {}:{} {name}", shell.out.red("missing  "), self.file, self.line),
-            "differs" => format!("{} {}:{} {name}", shell.out.yellow("differs  "), self.file, self.line),
-            _ => format!("{} {}:{} {name}", shell.out.green("unchanged"), self.file, self.line),
-        };
-        for one in self.missing.iter().chain(&self.differs) {
-            out.push_str(&format!("\n  {}:{}:{}: {} ({})", self.file, one.line, one.column, one.message, one.code));
-        }
-        out
+    fn title(&self) -> String {
+        format!("{}:{} {}", self.file, self.line, self.id.as_deref().unwrap_or("a flow"))
     }
-}
 
-fn report(found: &[Found], skipped: &[String], shell: &Shell) -> Result<Reply, Failure> {
-    let count = |word: &str| found.iter().filter(|flow| flow.word() == word).count();
-    let pushed = found.iter().filter(|flow| flow.pushed.is_some()).count();
-    let summary = format!(
-        "{} flows: {} unchanged, {} with differences, {} missing something; {pushed} pushed",
-        found.len(),
-        count("unchanged"),
-        count("differs"),
-        count("missing"),
-    );
-    let mut text: Vec<String> = found.iter().map(|flow| flow.lines(shell)).collect();
-    text.extend(skipped.iter().map(|line| format!("{}   {line}", shell.out.dim("skipped"))));
-    text.push(summary.clone());
-    let data = json!({
-        "flows": found.iter().map(Found::json).collect::<Vec<_>>(),
-        "skipped": skipped,
-        "unchanged": count("unchanged"),
-        "differs": count("differs"),
-        "missing": count("missing"),
-        "pushed": pushed,
-    });
-    if count("missing") == 0 {
-        return Ok(Reply::new(data, text.join("\n")));
+    fn remarks(&self) -> Vec<String> {
+        let said = |one: &Place| format!("{}:{}:{}: {} ({})", self.file, one.line, one.column, one.message, one.code);
+        self.missing.iter().chain(&self.differs).map(said).collect()
     }
-    let hint = "docs/kestra.md says what is there, what differs and what is not";
-    Err(Failure::refused("not_all_run", summary).details(data).text(text.join("\n")).hint(hint))
 }

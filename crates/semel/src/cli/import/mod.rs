@@ -3,6 +3,7 @@
 mod conductor;
 mod json_place;
 mod kestra;
+mod report;
 
 use crate::client::Connection;
 use crate::failure::Failure;
