@@ -81,6 +81,14 @@ mod switch {
         HeldRunGoesOn by "R5" "R7";
         /// A value that does not match its digest is believed.
         DamageBelieved by "R13";
+        /// A quiet period has no longest time.
+        QuietWithoutEnd by "I18";
+        /// What a worker says of an attempt that was given up counts for the one that is out.
+        AttemptNotCompared by "R2" "R3" "R5";
+        /// Whoever put a task back may put it back again while somebody else has it.
+        PutBackTwice by "I18";
+        /// A task that was handed out stays in its queue.
+        HandedOutTwice by "I18";
     }
 
     static ON: AtomicU32 = AtomicU32::new(0);

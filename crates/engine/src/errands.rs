@@ -285,7 +285,7 @@ impl Engine {
     }
 
     /// Tells runs of errands that are late.
-    pub(crate) async fn tell_late_errands(&self) -> Result<(), StoreError> {
+    pub async fn tell_late_errands(&self) -> Result<(), StoreError> {
         if self.store().next_errand()?.is_none_or(|due| due > self.store().now()) {
             return Ok(());
         }

@@ -161,6 +161,7 @@ macro_rules! conformance_cases {
             removal::a_sweep_drops_old_decisions,
             removal::a_sweep_drops_old_history,
             errands::an_errand_is_taken_once,
+            errands::an_errand_that_was_put_back_is_not_taken_from_who_has_it_now,
             errands::errands_are_handed_out_by_queue_domain_priority_and_age,
             errands::no_more_of_a_queue_are_out_than_its_limit,
             errands::no_more_of_a_queue_are_taken_within_a_time_than_its_rate,

@@ -116,6 +116,27 @@ pub fn errands_are_handed_out_by_queue_domain_priority_and_age(b: &Bench) {
     assert_eq!(people.iter().map(|row| row.id.0[0]).collect::<Vec<_>>(), [8]);
 }
 
+pub fn an_errand_that_was_put_back_is_not_taken_from_who_has_it_now(b: &Bench) {
+    let run = b.start(b.event());
+    set(b, run, [row(b, run, 1)]);
+    let by = |worker: &str, word: ErrandWord| {
+        let worker = Some(worker.to_owned());
+        rows_of(b.call(Work::TouchErrand { workspace: b.ws(), id: Hash16([1; 16]), worker, word })).remove(0)
+    };
+    let put_back = || ErrandWord::Later { progress: None, after_ms: 0 };
+    assert_eq!(take(b, asking(b, 1)), [1]);
+    assert!(!by("w1", put_back()).taken);
+    assert_eq!(take(b, TakeErrands { worker: "w2".into(), ..asking(b, 1) }), [1]);
+    b.pass(500);
+    for word in [put_back(), ErrandWord::Alive] {
+        let kept = by("w1", word);
+        assert_eq!((kept.taken, kept.more.seen.worker.as_deref()), (true, Some("w2")));
+        assert_eq!(kept.due, Some(b.now().plus(500)));
+    }
+    assert_eq!(by("w2", ErrandWord::Alive).due, Some(b.now().plus(1_000)));
+    assert!(!by("w2", put_back()).taken);
+}
+
 pub fn no_more_of_a_queue_are_out_than_its_limit(b: &Bench) {
     let run = b.start(b.event());
     set(b, run, (1..=5).map(|id| row(b, run, id)).collect::<Vec<_>>());

@@ -5,6 +5,7 @@ use super::manage::{KvWrite, kv_set, live_kv};
 use crate::rows::{Inbox, TAKEN_LATELY};
 use crate::tx::{Result, Tx};
 use crate::work::{Done, ErrandChange, ErrandWord, TakeErrands};
+use semel_core::planted;
 use semel_core::run::Late;
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use serde_json::json;
@@ -56,7 +57,7 @@ pub(super) fn take(tx: &mut dyn Tx, request: &TakeErrands) -> Result<Done> {
     let free = if count == 0 { Vec::new() } else { tx.free_errands(workspace, &request.from, count)? };
     let mut taken = Vec::with_capacity(free.len());
     for mut row in free {
-        row.taken = true;
+        row.taken = !planted!(HandedOutTwice);
         row.more.seen.worker = Some(request.worker.clone());
         row.more.seen.polls += 1;
         row.more.seen.taken_at.get_or_insert(now);
@@ -98,6 +99,11 @@ pub(super) fn touch(
     word: &ErrandWord,
 ) -> Result<Done> {
     let Some(mut row) = tx.errand(workspace, id)?.filter(|row| row.open) else { return Ok(Done::Missing) };
+    let other = |worker: &str| row.more.seen.worker.as_deref().is_some_and(|holder| holder != worker);
+    if row.taken && row.more.seen.polls > 1 && worker.is_some_and(other) && !planted!(PutBackTwice) {
+        // A repeat of what was said before the errand was put back: somebody else has it now, and keeps it.
+        return Ok(Done::Errands(vec![row]));
+    }
     let now = tx.now();
     if let Some(worker) = worker {
         row.more.seen.worker = Some(worker.to_owned());

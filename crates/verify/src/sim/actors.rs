@@ -5,11 +5,12 @@ use super::flows::{Flow, Payload};
 use super::garden;
 use super::hub::NodeId;
 use super::plan::{Action, Sending, WORKSPACES, Wish};
+use super::works::{Report, Starting};
 use super::world::{Next, Phase, World};
 use semel_core::admission::{Decision, KeyError, PresetName};
 use semel_core::run::{By, Event, Status, VerdictKind, decode_events};
 use semel_core::{Door, FlowRef, RunId, WorkspaceId};
-use semel_engine::{AdmitError, Control, ControlError, Occurrence, PushError};
+use semel_engine::{AdmitError, Control, ControlError, Errand, ErrandError, Occurrence, PushError};
 use semel_store::{AdmitResult, ClaimQuery, Done, EffectState, RunCommit, StoreError, SweepRules, Work};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -24,6 +25,9 @@ pub(super) enum Job {
     Wish { run: RunId, wish: Wish },
     Push { workspace: usize, flow: usize, spec: Box<Flow> },
     Background,
+    Start { caller: u64, starting: Box<Starting>, tried: u32 },
+    Ask { workspace: WorkspaceId, worker: String },
+    Report(Box<Report>),
 }
 
 /// What came of it.
@@ -34,6 +38,8 @@ pub(super) enum Ending {
     Controlled(std::result::Result<(), ControlError>),
     Written(std::result::Result<Done, StoreError>),
     Pushed(std::result::Result<u32, PushError>),
+    Taken(std::result::Result<Vec<Errand>, StoreError>),
+    Reported(std::result::Result<(), ErrandError>),
 }
 
 /// What a client was told.
@@ -102,6 +108,8 @@ impl World {
                 self.push_flow(workspace, edited, flow);
             }
             Action::Background => self.background(),
+            Action::StartWork(starting) => self.start_work(*starting, 0),
+            Action::AskForWork { workspace, queue, worker } => self.ask_for_work(workspace, queue, worker),
             trouble => self.trouble(&trouble),
         }
     }
@@ -184,8 +192,11 @@ impl World {
 
     /// The node died with this open.
     pub(super) fn unanswered(&mut self, job: Job) {
-        if let Job::Client { sending, tried, .. } = job {
-            self.again(*sending, tried);
+        match job {
+            Job::Client { sending, tried, .. } => self.again(*sending, tried),
+            Job::Start { starting, tried, .. } => self.start_again(*starting, tried),
+            Job::Report(report) => self.report_again(*report),
+            _ => {}
         }
     }
 
@@ -194,6 +205,11 @@ impl World {
             (Job::Client { caller, sending, tried }, Ending::Admitted(result)) => {
                 self.answered(node, caller, *sending, tried, *result);
             }
+            (Job::Start { caller, starting, tried }, Ending::Admitted(result)) => {
+                self.work_started(caller, *starting, tried, *result);
+            }
+            (Job::Ask { workspace, worker }, Ending::Taken(Ok(taken))) => self.taken(&workspace, &worker, taken),
+            (Job::Report(report), Ending::Reported(told)) => self.reported(*report, told),
             (Job::Waiter { workspace, run }, Ending::Waited(Ok(true))) => {
                 let row = self.hub.inner().run(&workspace, run).ok().flatten().map(|(row, _, _)| row);
                 self.note(|| format!("the wait for {run} is over"));
@@ -301,7 +317,11 @@ impl World {
 
     /// Picks a run that the wish could fit, else any.
     fn pick(&self, pick: u64, fits: &[Status]) -> Option<(WorkspaceId, RunId)> {
-        let born = self.hub.model.lock().born.clone();
+        let born: Vec<(WorkspaceId, RunId)> = {
+            let model = self.hub.model.lock();
+            let worked = model.worked.iter().filter(|one| one.created).map(|one| (one.workspace.clone(), one.run));
+            model.born.iter().cloned().chain(worked).collect()
+        };
         let fitting: Vec<&(WorkspaceId, RunId)> = born
             .iter()
             .filter(|(ws, run)| {
@@ -414,10 +434,10 @@ impl World {
         self.spawn(node, Job::Push { workspace: index, flow, spec: Box::new(spec) }, future);
     }
 
-    fn background(&mut self) {
+    pub(super) fn background(&mut self) {
         let Some(node) = self.current else { return };
         let engine = self.nodes[&node].node.engine().clone();
-        let other = engine.clone();
+        let (other, third) = (engine.clone(), engine.clone());
         let ticks = Box::pin(async move {
             let _ = engine.tick_schedules().await;
             Ending::Nothing
@@ -430,6 +450,13 @@ impl World {
         if self.phase == Phase::Safety {
             self.spawn(node, Job::Background, ticks);
         }
+        if self.is_of_workers() {
+            let late = Box::pin(async move {
+                let _ = third.tell_late_errands().await;
+                Ending::Nothing
+            });
+            self.spawn(node, Job::Background, late);
+        }
         self.spawn(node, Job::Background, sweep);
     }
 
@@ -439,7 +466,10 @@ impl World {
     /// all is at rest.
     pub(super) fn operate(&mut self, gap: i64) {
         let born = self.hub.model.lock().born.clone();
-        let mut open = 0;
+        let mut open = self.open_work();
+        if open > 0 {
+            self.tend();
+        }
         for (ws, run) in born {
             let Some((row, _, _)) = self.hub.inner().run(&ws, run).ok().flatten() else { continue };
             if row.status.is_ended() {
@@ -471,7 +501,9 @@ impl World {
         let waiting = self.open_jobs().any(|job| !matches!(job, Job::Errand | Job::Waiter { .. }));
         if open > 0 || waiting || self.script_left() || self.on_its_way() {
             let next = if self.script_left() { gap } else { gap.min(86_400_000) };
-            return self.at(self.now + next, Next::Operate((gap * 2).min(40 * 86_400_000)));
+            // Workers do not grow tired of asking.
+            let later = if self.is_of_workers() { 1_000 } else { (gap * 2).min(40 * 86_400_000) };
+            return self.at(self.now + next, Next::Operate(later));
         }
         if self.phase == Phase::Liveness {
             self.phase = Phase::Fresh;

@@ -19,6 +19,7 @@ pub mod policy;
 pub mod report;
 mod restore;
 pub mod scenarios;
+pub mod works;
 mod world;
 
 pub use world::World;

@@ -8,7 +8,8 @@ mod restored;
 
 use super::flows::{BusySpec, Flow, Payload, WindowSpec};
 use super::policy::{self, Known, Rules, TOMBSTONE};
-use semel_core::admission::{Decision, split_hash};
+use semel_core::admission::{Decision, OnDone, OnLive, split_hash};
+use semel_core::ir::CONDUCTOR_NAMESPACE;
 use semel_core::run::Status;
 use semel_core::{Door, Hash16, RunId, WorkspaceId};
 use semel_store::{
@@ -66,6 +67,20 @@ struct Known1 {
     released: bool,
 }
 
+/// A decision about a workflow of Conductor's.
+#[derive(Clone, Debug)]
+pub struct Worked {
+    pub workspace: WorkspaceId,
+    pub run: RunId,
+    /// Scope and key.
+    pub key: Option<(String, String)>,
+    pub created: bool,
+    pub decision: Decision,
+    /// What its strategy says of a workflow that is there.
+    pub live_rejects: bool,
+    pub done: OnDone,
+}
+
 /// What must be decided.
 #[derive(Clone, Debug, PartialEq)]
 struct Expected {
@@ -108,6 +123,8 @@ pub struct Model {
     refusal: Option<&'static str>,
     /// The last payload of each quiet period, and how many were handed to each run.
     pub coalesced: BTreeMap<RunId, String>,
+    /// When the quiet period of each began.
+    gathers_since: BTreeMap<RunId, i64>,
     pub delivered: BTreeMap<RunId, usize>,
     /// Keys of the key-value store that are there.
     kv: BTreeSet<(String, String, String)>,
@@ -121,6 +138,8 @@ pub struct Model {
     pub resumed: BTreeMap<RunId, usize>,
     /// Instants that schedules have fired for, by workspace and flow.
     pub ticks: BTreeMap<(String, String), BTreeSet<String>>,
+    /// What became of the starts of workflows.
+    pub worked: Vec<Worked>,
 }
 
 fn word(decision: Decision) -> String {
@@ -344,6 +363,9 @@ impl Model {
 
     /// A decision on a snapshot: those that change nothing are taken there, all others are not.
     pub fn peeked(&mut self, request: &AdmitRequest, found: Option<&(AdmitResult, DecisionRow)>, store: &dyn Store) {
+        if let (Some((result, _)), CONDUCTOR_NAMESPACE) = (found, request.flow.namespace.as_str()) {
+            return self.worked(request, result, store);
+        }
         let Some(incoming) = self.identify(request) else { return };
         let expected = self.expect(&incoming, store);
         let by_event =
@@ -515,6 +537,9 @@ impl Model {
     fn admitted(&mut self, request: &AdmitRequest, result: &AdmitResult, judged: Judged, store: &dyn Store) {
         self.count(result);
         self.ticked(request);
+        if request.flow.namespace == CONDUCTOR_NAMESPACE {
+            return self.worked(request, result, store);
+        }
         let Some(incoming) = self.identify(request) else {
             return self.broken("R3", format!("{} was admitted, and nobody sent it", request.caller));
         };
@@ -526,6 +551,7 @@ impl Model {
         match (result.decision, run) {
             (Decision::Coalesce, Some(run)) => {
                 self.coalesced.insert(run, incoming.payload.clone());
+                self.gathers(&incoming, run, result, store.now().0);
             }
             (Decision::Deliver, Some(run)) => *self.delivered.entry(run).or_insert(0) += 1,
             _ => {}
@@ -577,6 +603,34 @@ impl Model {
                 }
                 other => self.broken("I12", format!("run {fenced} was replaced and is {:?}", other.map(|r| r.status))),
             }
+        }
+    }
+
+    fn worked(&mut self, request: &AdmitRequest, result: &AdmitResult, store: &dyn Store) {
+        let one = Worked {
+            workspace: request.workspace.clone(),
+            run: result.run.as_ref().map_or(request.run, |run| run.id),
+            key: request.key.as_ref().map(|key| (key.scope.clone(), key.key.clone())),
+            created: result.created,
+            decision: result.decision,
+            live_rejects: request.policy.live == OnLive::Reject,
+            done: request.policy.done,
+        };
+        let is_open = |run| Model::row(store, &one.workspace, run).is_some_and(|row| !row.status.is_ended());
+        if let Some(text) = super::works::judge(&self.worked, &one, is_open) {
+            self.broken("R1", text);
+        }
+        self.worked.push(one);
+    }
+
+    /// A quiet period begins again with each event, and no event puts its end off beyond the longest that its flow allows.
+    fn gathers(&mut self, incoming: &Incoming, run: RunId, result: &AdmitResult, now: i64) {
+        let Some((_, _, BusySpec::Coalesce { quiet_ms, max_ms })) = &incoming.lane else { return };
+        let since = *self.gathers_since.entry(run).or_insert(now);
+        let due = (now + quiet_ms).min(since + max_ms);
+        // One that a restore holds has no end before its release.
+        if let Some(given) = result.timer_due.filter(|given| given.0 != due) {
+            self.broken("I18", format!("the quiet period of run {run} ends at {}, not at {due}", given.0));
         }
     }
 

@@ -5,6 +5,8 @@ use super::faults::Point;
 use super::flows::{Flow, Payload};
 use super::garden::{self, KINDS};
 use super::graft;
+use super::works::{Starting, WORKING};
+use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
 pub const WORKSPACES: [&str; 3] = ["main", "other", "third"];
@@ -86,12 +88,20 @@ pub enum Action {
         accepted: bool,
     },
     Background,
+    StartWork(Box<Starting>),
+    AskForWork {
+        workspace: usize,
+        queue: usize,
+        worker: u32,
+    },
 }
 
 #[derive(Clone, Debug)]
 pub struct Script {
     pub seed: u64,
     pub flows: Vec<Flow>,
+    /// Of workflows whose tasks workers carry out: then there are no flows.
+    pub definitions: Vec<Json>,
     pub workspaces: usize,
     pub sqlite: bool,
     /// In order of time, in milliseconds from the start.
@@ -103,6 +113,9 @@ pub struct Script {
 
 impl Script {
     pub fn new(seed: u64) -> Script {
+        if seed >= WORKING {
+            return Script::of_workers(seed);
+        }
         let mut chance = Chance::new(seed);
         let sqlite = chance.percent(6);
         let workspaces = chance.range(1, 3) as usize;
@@ -123,21 +136,21 @@ impl Script {
         drawing.restore(&mut Chance::of(seed, 5, 0));
         let mut actions = drawing.actions;
         actions.sort_by_key(|(at, _)| *at);
-        Script { seed, flows, workspaces, sqlite, actions, until, faults: None }
+        Script { seed, flows, definitions: vec![], workspaces, sqlite, actions, until, faults: None }
     }
 }
 
-struct Drawing<'a> {
-    chance: Chance,
-    flows: &'a [Flow],
-    workspaces: usize,
-    until: i64,
-    crowd: bool,
-    actions: Vec<(i64, Action)>,
+pub(super) struct Drawing<'a> {
+    pub chance: Chance,
+    pub flows: &'a [Flow],
+    pub workspaces: usize,
+    pub until: i64,
+    pub crowd: bool,
+    pub actions: Vec<(i64, Action)>,
 }
 
 impl Drawing<'_> {
-    fn at(&mut self) -> i64 {
+    pub(super) fn at(&mut self) -> i64 {
         self.chance.range(0, self.until)
     }
 
@@ -250,7 +263,7 @@ impl Drawing<'_> {
         }
     }
 
-    fn trouble(&mut self) {
+    pub(super) fn trouble(&mut self) {
         if self.chance.percent(15) {
             return;
         }

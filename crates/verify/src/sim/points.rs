@@ -173,7 +173,7 @@ pub fn scripts() -> Vec<(&'static str, Script)> {
 
 fn script(seed: u64, flows: Vec<Flow>, actions: Vec<(i64, Action)>) -> Script {
     let faults = Some(BTreeSet::new());
-    Script { seed, flows, workspaces: 1, sqlite: false, actions, until: 30_000, faults }
+    Script { seed, flows, definitions: vec![], workspaces: 1, sqlite: false, actions, until: 30_000, faults }
 }
 
 /// What a sweep met.

@@ -9,6 +9,7 @@ use super::model::{Model, Violation};
 use super::outside::Outside;
 use super::plan::{Action, Script, Sending};
 use super::restore::{Disk, Kept};
+use super::works::{Report, Shop, Starting};
 use parking_lot::{Mutex, RwLock};
 use semel_core::Millis;
 use semel_core::limits::Limits;
@@ -44,6 +45,8 @@ pub enum Phase {
 pub(super) enum Next {
     Act(usize),
     Send(Box<Sending>, u32),
+    StartWork(Box<Starting>, u32),
+    Report(Box<Report>),
     Apply(Submission),
     Answer(NodeId, Reply, Result<Done>),
     Arrive(Sent, usize),
@@ -128,6 +131,7 @@ pub struct World {
     /// How often something of each run was to be done again, whatever its rows still say of it.
     pub(super) said: BTreeMap<semel_core::RunId, usize>,
     pub(super) disk: Disk,
+    pub(super) shop: Shop,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -192,6 +196,7 @@ impl World {
             words: BTreeMap::new(),
             said: BTreeMap::new(),
             disk,
+            shop: Shop::default(),
             _runtime: runtime,
         };
         world.begin();
@@ -204,15 +209,11 @@ impl World {
         for workspace in 0..self.script.workspaces {
             for flow in 0..self.script.flows.len() {
                 self.push_flow(workspace, self.script.flows[flow].clone(), flow);
-                self.settle();
-                while let Some(entry) = self.heap.first_entry() {
-                    let next = entry.remove();
-                    self.happen(next);
-                    self.settle();
-                    if self.tasks.is_empty() {
-                        break;
-                    }
-                }
+                self.let_tasks_end();
+            }
+            for definition in self.script.definitions.clone() {
+                self.push_definition(workspace, definition);
+                self.let_tasks_end();
             }
         }
         self.heap.clear();
@@ -225,6 +226,18 @@ impl World {
         }
         self.at(self.script.until + 5_000, Next::Heal);
         self.settle();
+    }
+
+    fn let_tasks_end(&mut self) {
+        self.settle();
+        while let Some(entry) = self.heap.first_entry() {
+            let next = entry.remove();
+            self.happen(next);
+            self.settle();
+            if self.tasks.is_empty() {
+                break;
+            }
+        }
     }
 
     /// Runs the seed to its end.
@@ -298,6 +311,8 @@ impl World {
                 self.act(action);
             }
             Next::Send(sending, tried) => self.send(*sending, tried),
+            Next::StartWork(starting, tried) => self.start_work(*starting, tried),
+            Next::Report(report) => self.report(*report),
             Next::Apply(submission) => self.apply(submission),
             Next::Answer(node, reply, answer) => match self.nodes.get(&node).map(|n| n.paused) {
                 Some(false) => reply(answer),
@@ -683,7 +698,9 @@ impl World {
 
     /// Actions of the script that are still to come.
     pub(super) fn script_left(&self) -> bool {
-        self.heap.values().any(|next| matches!(next, Next::Act(_) | Next::Send(..)))
+        self.heap
+            .values()
+            .any(|next| matches!(next, Next::Act(_) | Next::Send(..) | Next::StartWork(..) | Next::Report(_)))
     }
 }
 

@@ -16,6 +16,7 @@ use semel_verify::sim::plan::Script;
 use semel_verify::sim::points;
 use semel_verify::sim::report::{self, Totals};
 use semel_verify::sim::scenarios;
+use semel_verify::sim::works::WORKING;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,6 +82,20 @@ fn seeds() {
     if count >= 3_000 {
         covers(&totals);
     }
+}
+
+/// Workflows whose tasks workers carry out: `SEMEL_WORKING` says how many worlds, one for five of the others.
+#[test]
+fn workers() {
+    let from = WORKING + number("SEMEL_SEED_FROM").unwrap_or(0);
+    let count = number("SEMEL_WORKING").unwrap_or_else(|| number("SEMEL_SEEDS").unwrap_or(3_000) / 5);
+    let totals = batch(&(from..from + count).collect::<Vec<u64>>());
+    println!("{}", totals.line());
+    let reached = |name: &str| totals.journal.get(name).copied().unwrap_or(0);
+    let wanted = [("ErrandSet", 4), ("ErrandAnswered", 4), ("AttemptFailed", 1), ("ChildEnded", 1)];
+    let missing: Vec<&str> =
+        wanted.iter().filter(|(name, each)| reached(name) * 4 < count * each).map(|(name, _)| *name).collect();
+    assert_eq!(missing, Vec::<&str>::new(), "{:?}", totals.journal);
 }
 
 /// A batch that did not meet everything proves little.

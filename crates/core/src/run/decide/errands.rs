@@ -4,6 +4,7 @@ use super::effects::Loss;
 use super::{Machine, NotPossible, refuse};
 use crate::ids::Hash16;
 use crate::ir::ErrandKind;
+use crate::planted;
 use crate::run::errand::{ErrandEnd, ErrandTerms, Late, Said, Seen, TIMED_OUT, WhenLate};
 use crate::run::event::{By, EndStatus, Event, Failure, Payload, StepOutcome};
 use crate::run::retry::delay_ms;
@@ -55,7 +56,9 @@ impl Machine<'_> {
 
     pub(super) fn is_awaited(&self, key: &StepKey, attempt: u32) -> Result<Box<ErrandTerms>, NotPossible> {
         match self.state.steps.get(key) {
-            Some(Step { attempt: out, work: Work::Errand { terms, rests: false }, .. }) if *out == attempt => {
+            Some(Step { attempt: out, work: Work::Errand { terms, rests: false }, .. })
+                if *out == attempt || planted!(AttemptNotCompared) =>
+            {
                 Ok(terms.clone())
             }
             _ => refuse(format!("attempt {attempt} of step `{key}` is not awaited any more")),

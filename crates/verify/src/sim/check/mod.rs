@@ -27,7 +27,7 @@ use super::world::World;
 use journal::{Entry, Journal};
 use semel_core::run::{Event, decode_events};
 use semel_core::{RunId, WorkspaceId};
-use semel_store::{EffectRow, RunRow, RunValues};
+use semel_store::{EffectRow, RunRow, RunValues, Store};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -69,6 +69,7 @@ impl Facts<'_> {
 
 /// Checks a world that is over.
 pub fn all(world: &mut World) {
+    let world_of_workers = world.is_of_workers();
     let findings = {
         let mut facts = Facts { world, runs: BTreeMap::new(), dump: Json::Null, findings: vec![] };
         gather(&mut facts);
@@ -87,14 +88,29 @@ pub fn all(world: &mut World) {
             }
         }
         facts.runs = runs;
-        answers::check(&mut facts);
-        effects::check(&mut facts);
+        if world_of_workers {
+            super::works::check(&mut facts);
+        } else {
+            answers::check(&mut facts);
+            effects::check(&mut facts);
+        }
         rows::check(&mut facts);
         facts.findings
     };
     for finding in findings {
         world.broken(finding.id, finding.text);
     }
+}
+
+/// What the journal of a run says, event by event.
+pub fn entries(store: &dyn Store, workspace: &WorkspaceId, run: RunId) -> Result<Vec<Entry>, String> {
+    let mut entries = Vec::new();
+    for journal in store.journal(workspace, run, 0, 100_000).unwrap_or_default() {
+        let events = decode_events(&journal.events, journal.values.as_deref())
+            .map_err(|error| format!("run {run}, row {}: {error}", journal.seq))?;
+        entries.extend(events.into_iter().map(|event| Entry { seq: journal.seq, at: journal.at, event }));
+    }
+    Ok(entries)
 }
 
 fn gather(facts: &mut Facts<'_>) {
@@ -106,15 +122,10 @@ fn gather(facts: &mut Facts<'_>) {
     }
     for (workspace, run) in born {
         let Some((row, values, _)) = store.run(&workspace, run).ok().flatten() else { continue };
-        let mut entries = Vec::new();
-        for journal in store.journal(&workspace, run, 0, 100_000).unwrap_or_default() {
-            match decode_events(&journal.events, journal.values.as_deref()) {
-                Ok(events) => {
-                    entries.extend(events.into_iter().map(|event| Entry { seq: journal.seq, at: journal.at, event }));
-                }
-                Err(error) => facts.broken("R13", format!("run {run}, row {}: {error}", journal.seq)),
-            }
-        }
+        let entries = entries(store.as_ref(), &workspace, run).unwrap_or_else(|text| {
+            facts.broken("R13", text);
+            vec![]
+        });
         let effects = store.effects(&workspace, run).unwrap_or_default();
         facts.runs.insert(run, Stored { row, values, entries, effects });
     }
