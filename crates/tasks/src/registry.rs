@@ -75,6 +75,7 @@ task_types! {
 pub struct Registry;
 
 pub static REGISTRY: Registry = Registry;
+    templating_templated_task,
 
 impl Catalog for Registry {
     fn specs(&self) -> &[TaskSpec] {

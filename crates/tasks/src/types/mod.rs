@@ -48,6 +48,7 @@ use semel_core::ir::{FieldKind, FieldSpec};
 
 const fn field(name: &'static str, kind: FieldKind, summary: &'static str) -> FieldSpec {
     FieldSpec { name, kind, required: false, summary }
+pub mod templating_templated_task;
 }
 
 const fn required(name: &'static str, kind: FieldKind, summary: &'static str) -> FieldSpec {
