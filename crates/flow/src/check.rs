@@ -30,6 +30,9 @@ const ROOTS: &[&str] = &[
     "namespace",
     "schedule",
     "item",
+    "workingDir",
+    "outputDir",
+    "workerTaskrun",
     "run",
     "step",
     // Never there: `a ?? raise` is how Kestra's documents make a missing value an error.

@@ -10,7 +10,7 @@ use crate::diagnostic::Finding;
 use crate::yaml::Node;
 use indexmap::IndexMap;
 use semel_core::duration;
-use semel_core::ir::{Group, LeafMode, Task, TaskKind, Template};
+use semel_core::ir::{FILES_PART, FieldKind, Group, LeafMode, NAMESPACE_FILES, Task, TaskKind, Template};
 use serde_json::Value as Json;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) enum Shape {
 }
 
 /// Of a working directory.
-const FILES_NOT_BUILT: &[&str] = &["namespaceFiles", "cache", "workerGroup", "logToFile"];
+const FILES_NOT_BUILT: &[&str] = &["cache", "logToFile"];
 
 const PREFIXES: &[&str] = &["io.kestra.plugin.core.flow.", "io.kestra.core.tasks.flows.", "flow."];
 
@@ -109,7 +109,7 @@ impl Shape {
     pub fn own_fields(self) -> &'static [&'static str] {
         match self {
             Shape::Sequential | Shape::AllowFailure => &["tasks", "errors", "finally"],
-            Shape::WorkingDirectory => &["tasks", "errors", "finally", "inputFiles", "outputFiles"],
+            Shape::WorkingDirectory => &["tasks", "errors", "finally", "inputFiles", "outputFiles", "namespaceFiles"],
             Shape::Dag => &["tasks", "errors", "finally", "concurrent"],
             Shape::LoopUntil => super::loops::UNTIL,
             Shape::Loop => super::loops::LOOP,
@@ -196,14 +196,19 @@ impl<'a> Context<'a> {
 
     /// The files it is given are put there by a task of its own, before the others.
     fn working_directory(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {
-        let given = fields.get("inputFiles").map(|node| self.tree(node));
-        let first = match (given, fields.get("id")) {
-            (Some(files), Some(id)) => {
-                let config = serde_json::json!({ "inputs": files });
-                let name = self.part_id(id, "_inputs");
+        let mut config = serde_json::Map::new();
+        config.extend(fields.get("inputFiles").map(|node| ("inputs".to_owned(), self.tree(node))));
+        if let Some(node) = fields.get("namespaceFiles") {
+            let wanted = self.value(node, "namespaceFiles", FieldKind::Object(NAMESPACE_FILES));
+            config.extend(wanted.map(|wanted| ("namespaceFiles".to_owned(), wanted)));
+        }
+        let first = match fields.get("id").filter(|_| !config.is_empty()) {
+            Some(id) => {
+                let config = Json::Object(config);
+                let name = self.part_id(id, FILES_PART);
                 Some(part(name, "storage.LocalFiles", TaskKind::Leaf { mode: LeafMode::Effect, config }))
             }
-            _ => None,
+            None => None,
         };
         let mut output_files = Vec::new();
         if let Some(node) = fields.get("outputFiles") {

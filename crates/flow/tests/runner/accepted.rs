@@ -340,7 +340,7 @@ fn a_working_directory_is_given_its_files_by_a_task_of_its_own() {
     let flow = accept(&tasks(text)).flow;
     let TaskKind::WorkingDirectory { output_files, group } = &flow.tasks[0].kind else { panic!("a directory") };
     let ids: Vec<&str> = group.tasks.iter().map(|task| task.id.as_str()).collect();
-    assert_eq!((ids, output_files.as_slice()), (vec!["dir_inputs", "say"], &["*.txt".to_owned()][..]));
+    assert_eq!((ids, output_files.as_slice()), (vec!["dir.files", "say"], &["*.txt".to_owned()][..]));
 }
 
 #[test]

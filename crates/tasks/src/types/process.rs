@@ -2,10 +2,11 @@
 
 use super::field;
 use crate::TaskError;
-use crate::config;
+use crate::config::{self, texts};
 use crate::effect::{EffectWork, Performing, Request, Tools};
+use crate::namespace_files::NamespaceFiles;
 use crate::script::{self, Script, input_files};
-use semel_core::ir::{EffectClass, FieldKind, FieldSpec};
+use semel_core::ir::{EffectClass, FieldKind, FieldSpec, NAMESPACE_FILES};
 use serde_json::Value as Json;
 
 const NO_WARNING: &str = "is not offered: a script that ends with 0 is a success";
@@ -23,6 +24,13 @@ pub const OUTPUT_FILES: FieldSpec =
 pub const WARNING: FieldSpec = field("warningOnStdErr", FieldKind::Only(false, NO_WARNING), "Only false.");
 pub const RUNNER: FieldSpec = field("taskRunner", FieldKind::Any, "Only core.runner.Process.");
 pub const OLD_RUNNER: FieldSpec = field("runner", FieldKind::Choice(&["PROCESS"]), "Only PROCESS.");
+pub const NAMESPACE: FieldSpec = field(
+    "namespaceFiles",
+    FieldKind::Object(NAMESPACE_FILES),
+    "Files of the namespace to put into the working directory.",
+);
+pub const OUTPUT_DIRECTORY: FieldSpec =
+    field("outputDirectory", FieldKind::Bool, "Keep what is in the folder `{{ outputDir }}`; false by default.");
 pub const IMAGE: FieldSpec =
     field("containerImage", FieldKind::Text, "Accepted: scripts run as processes of this machine.");
 pub const OLD_IMAGE: FieldSpec =
@@ -40,19 +48,6 @@ const TIMEOUT_MS: u64 = 3_600_000;
 
 pub fn perform(tools: &Tools, request: Request, plan: fn(&Json) -> Result<Script, TaskError>) -> Performing<'_> {
     Box::pin(script::run(tools, request, plan))
-}
-
-/// A list of texts, or one.
-pub fn texts(config: &Json, name: &str) -> Result<Vec<String>, TaskError> {
-    match config::present(config, name) {
-        None => Ok(Vec::new()),
-        Some(Json::Array(items)) => Ok(items.iter().map(config::as_text).collect()),
-        Some(Json::Object(_)) => Err(TaskError::config(format!("`{name}` must be a text or a list of texts"))),
-        Some(single) => match config::decoded(single) {
-            Json::Array(items) => Ok(items.iter().map(config::as_text).collect()),
-            _ => Ok(vec![config::as_text(single)]),
-        },
-    }
 }
 
 /// The script that runs these commands, one after the other.
@@ -90,6 +85,8 @@ pub fn script(config: &Json, commands: Vec<String>) -> Result<Script, TaskError>
 pub fn with_file(config: &Json, name: &str, text: String, command: &str) -> Result<Script, TaskError> {
     let mut script = script(config, vec![command.to_owned()])?;
     script.source = Some((name.to_owned(), text));
+        namespace_files: NamespaceFiles::read(config)?,
+        output_directory: config::flag(config, "outputDirectory", false)?,
     Ok(script)
 }
 

@@ -2,8 +2,8 @@
 //! They differ in their names and in what they run; the rest is one list of properties.
 
 use super::process::{
-    BEFORE, ENV, FAIL_FAST, IMAGE, INPUT_FILES, INTERPRETER, OLD_IMAGE, OLD_RUNNER, OUTPUT_FILES, OUTPUTS, RUNNER,
-    WARNING, perform, script, texts, with_file, work,
+    BEFORE, ENV, FAIL_FAST, IMAGE, INPUT_FILES, INTERPRETER, NAMESPACE, OLD_IMAGE, OLD_RUNNER, OUTPUT_DIRECTORY,
+    OUTPUT_FILES, OUTPUTS, RUNNER, WARNING, perform, script, with_file, work,
 };
 use super::required;
 use crate::config::required_text;
@@ -25,8 +25,8 @@ macro_rules! script_types {
                 mode: LeafMode::Effect,
                 class: EffectClass::Naked,
                 fields: &[
-                    $what, BEFORE, ENV, INTERPRETER, FAIL_FAST, INPUT_FILES, OUTPUT_FILES, WARNING, RUNNER, OLD_RUNNER,
-                    IMAGE, OLD_IMAGE,
+                    $($what,)* BEFORE, ENV, INTERPRETER, FAIL_FAST, INPUT_FILES, OUTPUT_FILES, WARNING, RUNNER, OLD_RUNNER,
+                    IMAGE, OLD_IMAGE, NAMESPACE, OUTPUT_DIRECTORY,
                 ],
                 outputs: OUTPUTS,
             };
