@@ -35,6 +35,7 @@ task_types! {
     SPECS, WORKS:
     log_log,
     log_fetch,
+    log_purge,
     debug_echo,
     debug_return,
     execution_fail,
@@ -42,6 +43,7 @@ task_types! {
     execution_count,
     execution_kill,
     execution_resume,
+    execution_purge,
     execution_labels,
     execution_set_variables,
     execution_unset_variables,
@@ -57,20 +59,23 @@ task_types! {
     storage_filter_items,
     storage_deduplicate_items,
     storage_local_files,
-    process_commands,
-    process_script,
     namespace_upload_files,
     namespace_download_files,
     namespace_delete_files,
+    process_commands,
+    process_script,
     process_python,
     process_node,
     kv_set,
     kv_get,
     kv_delete,
+    kv_get_keys,
+    kv_purge,
     state_set,
     state_get,
     state_delete,
     trigger_toggle,
+    templating_templated_task,
 }
 
 /// The leaf types known to this build.
@@ -78,7 +83,6 @@ task_types! {
 pub struct Registry;
 
 pub static REGISTRY: Registry = Registry;
-    templating_templated_task,
 
 impl Catalog for Registry {
     fn specs(&self) -> &[TaskSpec] {
