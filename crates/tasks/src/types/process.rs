@@ -61,6 +61,13 @@ pub fn script(config: &Json, commands: Vec<String>) -> Result<Script, TaskError>
     if config::flag(config, "failFast", true)? {
         lines.push("set -e".to_owned());
     }
+    let packages = texts(config, "dependencies")?;
+    if !packages.is_empty() {
+        if config::present(config, "interpreter").is_some() {
+            return Err(TaskError::config("`dependencies` are installed by the shell: leave out `interpreter`"));
+        }
+        lines.extend(installed(&packages));
+    }
     lines.extend(texts(config, "beforeCommands")?);
     lines.extend(commands);
     command.push(lines.join("\n"));
@@ -78,15 +85,25 @@ pub fn script(config: &Json, commands: Vec<String>) -> Result<Script, TaskError>
         source: None,
         input_files: input_files(config, "inputFiles")?,
         output_files: texts(config, "outputFiles")?,
+        namespace_files: NamespaceFiles::read(config)?,
+        output_directory: config::flag(config, "outputDirectory", false)?,
     })
+}
+
+/// Python finds what is installed into a folder of the working directory.
+fn installed(packages: &[String]) -> [String; 2] {
+    let quoted: Vec<String> = packages.iter().map(|name| format!("'{}'", name.replace('\'', "'\\''"))).collect();
+    let install = "python3 -m pip install --quiet --disable-pip-version-check --target \"$WORKING_DIR/.packages\" --";
+    [
+        format!("{install} {} || exit 1", quoted.join(" ")),
+        "export PYTHONPATH=\"$WORKING_DIR/.packages${PYTHONPATH:+:$PYTHONPATH}\"".to_owned(),
+    ]
 }
 
 /// The script that is written to a file and run from it.
 pub fn with_file(config: &Json, name: &str, text: String, command: &str) -> Result<Script, TaskError> {
     let mut script = script(config, vec![command.to_owned()])?;
     script.source = Some((name.to_owned(), text));
-        namespace_files: NamespaceFiles::read(config)?,
-        output_directory: config::flag(config, "outputDirectory", false)?,
     Ok(script)
 }
 
