@@ -32,13 +32,26 @@ pub fn is_address(text: &str) -> bool {
     text.starts_with("kestra:///") || text.starts_with(OF_NAMESPACE)
 }
 
-/// Where the files of a namespace are: an id that no run has, and the path before their names.
-pub fn shelf(namespace: &str) -> (RunId, String) {
-    let mut bytes = Hash16::of(&[b"files of a namespace", namespace.as_bytes()]).0;
+fn no_run(of: &[&[u8]]) -> RunId {
+    let mut bytes = Hash16::of(of).0;
     // A run has an id of version 7.
     bytes[6] = (bytes[6] & 0x0f) | 0x80;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    (RunId::from_bytes(bytes), format!("/{}{FILES}", namespace.replace('.', "/")))
+    RunId::from_bytes(bytes)
+}
+
+/// Where the files of a namespace are: an id that no run has, and the path before their names.
+pub fn shelf(namespace: &str) -> (RunId, String) {
+    let run = no_run(&[b"files of a namespace", namespace.as_bytes()]);
+    (run, format!("/{}{FILES}", namespace.replace('.', "/")))
+}
+
+/// Where what a working directory keeps for the next run of its flow is: an id that no run has, and a path. `home` is the
+/// path of a step's files, which begins with that of its flow.
+pub fn cache(home: &str, of: &str) -> (RunId, String) {
+    let flow = home.find(EXECUTIONS).map_or(home, |at| &home[..at]);
+    let path = format!("{flow}/_cache/{}", written(&of.replace('/', "%")));
+    (no_run(&[b"what a working directory keeps", path.as_bytes()]), path)
 }
 
 /// Whether this is no run, but the place of a namespace's files.
@@ -178,6 +191,17 @@ mod tests {
         assert_eq!(path_on_shelf("a", &format!("executions/{}/x", RunId::from_bytes([0x70; 16]))), None);
         // Nobody reaches a shelf as if it were a run.
         assert_eq!(parse(&format!("kestra:///a/b/executions/{run}/c")), None);
+    }
+
+    #[test]
+    fn what_a_working_directory_keeps_is_its_flow_s() {
+        let place = |run: u8, of: &str| {
+            cache(&format!("{}/tasks/dir/1f", home(&FlowRef::new("a.b", "f"), RunId::from_bytes([run; 16]))), of)
+        };
+        assert_eq!(place(1, "dir"), place(2, "dir"));
+        assert_ne!(place(1, "dir").0, place(1, "dir/x").0);
+        assert!(is_shelf(place(1, "dir").0));
+        assert_eq!(place(1, "dir/x y").1, "/a/b/f/_cache/dir%25x%20y");
     }
 
     #[test]

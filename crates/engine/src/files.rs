@@ -32,7 +32,7 @@ fn trouble(error: StoreError) -> FileError {
 }
 
 fn at(row: FileRow) -> FileAt {
-    FileAt { run: row.run, path: row.path, file: row.file, bytes: row.bytes, chunks: row.chunks }
+    FileAt { run: row.run, path: row.path, file: row.file, bytes: row.bytes, chunks: row.chunks, at: row.at }
 }
 
 /// The file at an address; `None` also for what is no address.
@@ -63,7 +63,7 @@ impl Files for StoreFiles {
     }
 
     fn put_file(&self, workspace: &WorkspaceId, at: FileAt, last: Option<Vec<u8>>) -> Result<(), FileError> {
-        let FileAt { run, path, file, bytes, chunks } = at;
+        let FileAt { run, path, file, bytes, chunks, at: _ } = at;
         let row = Box::new(FileRow { run, path, file, bytes, chunks, at: Millis(0) });
         match self.store.call(Work::PutFile { workspace: workspace.clone(), row, last }).map_err(trouble)? {
             Done::Missing => Err(FileError::NoRun),
@@ -85,6 +85,10 @@ impl Files for StoreFiles {
 
     fn bytes_max(&self) -> u64 {
         self.bytes_max
+    }
+
+    fn now(&self) -> Millis {
+        self.store.now()
     }
 
     fn logs(&self, workspace: &WorkspaceId, run: RunId, after: u64, limit: u32) -> Result<Vec<LogEntry>, FileError> {

@@ -6,7 +6,7 @@
 //! All of this waits for the store. It runs on threads for blocking work, see [`crate::effect::blocking`].
 
 use crate::TaskError;
-use semel_core::files::{address, name_on_shelf, path_on_shelf, safe_name, settled, shelf};
+use semel_core::files::{address, cache, name_on_shelf, path_on_shelf, safe_name, settled, shelf};
 use semel_core::run::KestraState;
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
@@ -25,6 +25,8 @@ pub struct FileAt {
     pub file: Hash16,
     pub bytes: u64,
     pub chunks: u32,
+    /// When it was made whole.
+    pub at: Millis,
 }
 
 /// Where a step is: whose files it sees, and where its own are.
@@ -139,6 +141,7 @@ pub trait Files: Send + Sync {
     /// False when there was none.
     fn delete(&self, workspace: &WorkspaceId, uri: &str) -> Result<bool, FileError>;
     fn bytes_max(&self) -> u64;
+    fn now(&self) -> Millis;
     /// Lines with a number above `after`, in order.
     fn logs(&self, workspace: &WorkspaceId, run: RunId, after: u64, limit: u32) -> Result<Vec<LogEntry>, FileError>;
     fn count_runs(&self, workspace: &WorkspaceId, of: &CountOf) -> Result<u64, FileError>;
@@ -175,8 +178,11 @@ impl Desk {
             Some(address) => self.files.find(&self.home.workspace, &address)?,
             None => None,
         };
-        let at = found.ok_or_else(|| FileError::Missing(uri.to_owned()))?;
-        Ok(FileReader { desk: self.clone(), at, next: 0, chunk: Vec::new(), used: 0 })
+        Ok(self.open_at(found.ok_or_else(|| FileError::Missing(uri.to_owned()))?))
+    }
+
+    pub(crate) fn open_at(&self, at: FileAt) -> FileReader {
+        FileReader { desk: self.clone(), at, next: 0, chunk: Vec::new(), used: 0 }
     }
 
     /// The whole of a file that is no longer than `bytes_max`.
@@ -198,8 +204,15 @@ impl Desk {
     pub(crate) fn create_at(&self, path: &str) -> Result<FileWriter, FileError> {
         let run = self.home.run.ok_or(FileError::NoRun)?;
         let path = path.to_owned();
-        let at = FileAt { run, path, file: self.files.fresh(), bytes: 0, chunks: 0 };
+        let at = FileAt { run, path, file: self.files.fresh(), bytes: 0, chunks: 0, at: Millis(0) };
         Ok(FileWriter { desk: self.clone(), at, buffer: Vec::new() })
+    }
+
+    /// Begins what a working directory keeps.
+    pub(crate) fn create_cache(&self, of: &str) -> FileWriter {
+        let (run, path) = cache(&self.home.path, of);
+        let at = FileAt { run, path, file: self.files.fresh(), bytes: 0, chunks: 0, at: Millis(0) };
+        FileWriter { desk: self.clone(), at, buffer: Vec::new() }
     }
 
     /// Writes all of a file into another; the other's address.
@@ -237,7 +250,7 @@ impl Desk {
         let wrong =
             || TaskError::config(format!("`{name}` cannot be the name of a file in the namespace `{namespace}`"));
         let (run, path) = path_on_shelf(namespace, name).ok_or_else(wrong)?;
-        let at = FileAt { run, path, file: self.files.fresh(), bytes: 0, chunks: 0 };
+        let at = FileAt { run, path, file: self.files.fresh(), bytes: 0, chunks: 0, at: Millis(0) };
         Ok(FileWriter { desk: self.clone(), at, buffer: Vec::new() })
     }
 

@@ -8,6 +8,7 @@
 //! | [`op`] | tasks that read or write Semel's own rows inside the commit |
 //! | [`effect`] | tasks that leave the process, and how their outcome is classified |
 //! | [`files`] | files of runs, as tasks read and write them |
+//! | `directory_cache` | what a working directory keeps for the next run |
 //! | `namespace_files` | which files of a namespace a working directory begins with |
 //! | [`javascript`] | scripts of Conductor's definitions, in processes of their own |
 //! | [`script`] | processes: where they run, what they say, how they end |
@@ -18,6 +19,7 @@
 //! A new task type is one file in `types` plus one line in [`registry`].
 
 mod config;
+mod directory_cache;
 pub mod effect;
 pub mod files;
 pub mod inline;

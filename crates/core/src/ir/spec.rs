@@ -78,6 +78,12 @@ pub const NAMESPACE_FILES: &[FieldSpec] = &[
     ),
 ];
 
+/// `cache`, of tasks that hold scripts.
+pub const DIRECTORY_CACHE: &[FieldSpec] = &[
+    FieldSpec { required: true, ..optional("patterns", FieldKind::TextOrList, "Patterns of the files that are kept.") },
+    optional("ttl", FieldKind::Duration, "How long they count; for ever by default."),
+];
+
 /// The set of leaf types known to this build.
 pub trait Catalog: Sync {
     fn specs(&self) -> &[TaskSpec];

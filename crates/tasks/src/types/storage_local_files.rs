@@ -5,6 +5,7 @@
 use super::field;
 use crate::TaskError;
 use crate::config::texts;
+use crate::directory_cache::DirectoryCache;
 use crate::effect::{EffectWork, Performing, Request, Tools, blocking, pure};
 use crate::files::Desk;
 use crate::inline::Level;
@@ -38,6 +39,12 @@ fn perform(tools: &Tools, request: Request) -> Performing<'_> {
 
 fn local_files(desk: &Desk, request: &Request, limits: &Limits) -> Result<Json, TaskError> {
     let space = desk.space();
+    if let Some(cache) = DirectoryCache::read(&request.config, "cache")? {
+        cache.restore(desk)?;
+    }
+    if let Some(cache) = DirectoryCache::read(&request.config, "keep")? {
+        cache.keep(desk, limits)?;
+    }
     if let Some(wanted) = NamespaceFiles::read(&request.config)? {
         from_namespaces(desk, request, &wanted, limits)?;
     }

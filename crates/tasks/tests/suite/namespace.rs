@@ -127,3 +127,30 @@ async fn keys_are_listed_and_removed() {
     assert_eq!(size(json!({"namespacePattern": "sho*", "keyPattern": "l*", "expiredOnly": false})).await, 3);
     assert_eq!(size(json!({})).await, 2);
 }
+
+#[tokio::test]
+async fn a_working_directory_begins_with_what_the_one_before_has_kept() {
+    let bench = Bench::new();
+    let cache = |ttl: &str| json!({"patterns": ["**.txt"], "ttl": ttl, "of": "dir"});
+    let step = async |run: &str, config: Json| {
+        let mut request = bench.request("storage.LocalFiles", "step", config);
+        request.home.path = request.home.path.replace("00ff", run);
+        match bench.perform(request).await {
+            semel_tasks::Outcome::Done { output } => output["uris"].clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let there = async |run: &str, ttl: &str| step(run, json!({"cache": cache(ttl), "outputs": ["**"]})).await;
+    assert_eq!(there("one", "PT1M").await, json!({}), "nothing is kept yet");
+    let large = "x".repeat(300_000);
+    step("one", json!({"inputs": {"a/b.txt": large, "c.txt": "", "d.csv": "1"}})).await;
+    step("one", json!({"keep": cache("PT1M")})).await;
+    let found = there("two", "PT1M").await;
+    assert_eq!(found.as_object().unwrap().keys().collect::<Vec<_>>(), ["a/b.txt", "c.txt"]);
+    assert_eq!(bench.text(&found["a/b.txt"]), large);
+    step("three", json!({"keep": cache("PT1M")})).await;
+    assert_eq!(there("four", "PT1M").await.as_object().unwrap().len(), 2, "nothing is no reason to forget");
+    bench.shelf.age_ms.store(60_001, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(there("five", "PT1M").await, json!({}), "its time is over");
+    assert_eq!(there("six", "PT2M").await.as_object().unwrap().len(), 2);
+}

@@ -1,7 +1,7 @@
 //! Files in memory, and a performer that keeps its files there.
 
 use semel_core::limits::Limits;
-use semel_core::{FlowRef, Hash16, RunId, WorkspaceId};
+use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_tasks::{
     CountOf, Equipment, Expressions, FileAt, FileError, Files, Home, KeyAt, LogEntry, NetConfig, Outcome, Performer,
     Purge, Purged, Request, ScriptConfig,
@@ -9,7 +9,7 @@ use semel_tasks::{
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
@@ -17,6 +17,7 @@ pub struct Shelf {
     files: Mutex<BTreeMap<(String, String), FileAt>>,
     chunks: Mutex<BTreeMap<(Hash16, u32), Vec<u8>>>,
     last: AtomicU8,
+    pub age_ms: AtomicI64,
     pub purged: Mutex<Option<Purge>>,
     pub gone: Mutex<BTreeSet<String>>,
 }
@@ -56,6 +57,10 @@ impl Files for Shelf {
     }
     fn bytes_max(&self) -> u64 {
         BYTES_MAX
+    }
+    /// All files are as old as this number says.
+    fn now(&self) -> Millis {
+        Millis(self.age_ms.load(Ordering::Relaxed))
     }
     /// Each flow has had as many runs as its name is long, a namespace ten.
     fn count_runs(&self, _: &WorkspaceId, of: &CountOf) -> Result<u64, FileError> {
