@@ -7,7 +7,7 @@ use crate::files::Desk;
 use crate::registry::Work;
 use crate::script::glob;
 use crate::{TaskError, config};
-use semel_core::files::{address, path_on_shelf};
+use semel_core::files::{address, path_on_shelf, plain_name};
 use semel_core::ir::{EffectClass, FieldKind, LeafMode, TaskSpec};
 use semel_core::limits::Limits;
 use serde_json::{Map, Value as Json, json};
@@ -69,6 +69,7 @@ fn upload(desk: &Desk, request: &Request, limits: &Limits) -> Result<Json, TaskE
     let mut sent = Map::new();
     for (name, uri) in sources(desk, config, limits)? {
         let name = format!("{folder}/{name}");
+        let name = plain_name(&name).unwrap_or(name);
         let writer = desk.create_in_namespace(&namespace, &name)?;
         let Some((_, path)) = path_on_shelf(&namespace, &name) else { continue };
         let to = address(&path);
@@ -79,7 +80,7 @@ fn upload(desk: &Desk, request: &Request, limits: &Limits) -> Result<Json, TaskE
             let message = format!("the namespace `{namespace}` has a file `{name}` already");
             return Err(TaskError { code: "file_exists", message });
         }
-        sent.insert(name.trim_start_matches('/').to_owned(), json!(desk.copy(&uri, writer)?));
+        sent.insert(name, json!(desk.copy(&uri, writer)?));
     }
     Ok(json!({"files": sent}))
 }
