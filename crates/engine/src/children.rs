@@ -4,13 +4,16 @@ use crate::admit::{Lineage, prepare};
 use crate::api::{AdmitError, FlowLookupError, Occurrence};
 use crate::away;
 use crate::evaluate::Evaluator;
+use crate::flows::Flows;
+use crate::pauses::told_of;
+use crate::scope::Services;
 use semel_core::admission::{
     LatePolicy, MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom,
 };
 use semel_core::ir::{ConductorFlow, SubflowSpec};
 use semel_core::run::{Failure, StepKey};
-use semel_core::{Door, FlowRef, Millis};
-use semel_expr::Value;
+use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
+use semel_expr::{Budget, Value, render_json};
 use semel_store::{OpKind, ParentRef};
 use serde_json::{Value as Json, json};
 
@@ -163,6 +166,21 @@ impl Evaluator<'_> {
         request.announced = self.flows.is_heard(self.workspace, &["CANCELLED", "FAILED"]);
         Ok(OpKind::Admit(Box::new(request)))
     }
+}
+
+/// The old property `outputs` of a sub-flow, rendered as at the end of the sub-run, in stored form.
+pub(crate) fn outputs_of_child(
+    services: &Services,
+    flows: &Flows,
+    workspace: &WorkspaceId,
+    run: RunId,
+    templates: &Json,
+) -> Result<Json, String> {
+    let told = told_of(services, flows, workspace, run).map_err(|error| error.to_string())?;
+    let (root, now) = (StepKey::root(), services.store.now());
+    let scope = told.scope(services, workspace, run, &root, now);
+    let rendered = render_json(templates, &scope, &mut Budget::default(), true);
+    rendered.map(|value| value.to_stored()).map_err(|error| error.message)
 }
 
 /// A parent that goes on after a failure goes on with the same child, whose finished effects stay.

@@ -4,6 +4,7 @@ use crate::conductor::{DYNAMIC, exit_state};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
 use crate::scope::{ExprScope, Services};
+use crate::templated::TEMPLATED;
 use semel_core::duration;
 use semel_core::ir::{ExitState, LeafMode, MERGE_PART, OnTime, PauseSpec, Retry, SlaRule, Task, TaskKind, UntilSpec};
 use semel_core::limits::Limits;
@@ -250,6 +251,9 @@ impl Evaluator<'_> {
         found: &mut Found,
     ) -> Result<Evaluated, Failure> {
         let written = config;
+        if task.type_name == TEMPLATED {
+            return self.templated(key, task, written, found);
+        }
         let config = match (mode, task.type_name.as_str()) {
             (LeafMode::Errand, _) => Value::Null,
             (LeafMode::Effect, _) if self.flow.is_conductor() => self.defined_input(task, written, found)?,
@@ -303,7 +307,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn inline(&self, task: &Task, config: &Value, found: &mut Found) -> Evaluated {
+    pub(crate) fn inline(&self, task: &Task, config: &Value, found: &mut Found) -> Evaluated {
         // What only passes a value on keeps its holes; what prints or looks sees a mask.
         let passes = matches!(task.type_name.as_str(), "debug.Return" | "output.OutputValues") && config.is_tainted();
         let outcome = if passes {

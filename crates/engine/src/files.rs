@@ -4,12 +4,14 @@ use crate::away;
 use crate::handle::write;
 use crate::ports::Entropy;
 use crate::scope::Services;
-use semel_core::files::{address, home, parse, safe_name};
+use semel_core::files::{address, home, is_address, of_namespace, parse, path_on_shelf, safe_name};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Value};
 use semel_store::search::{Cmp, Field, FieldTest, Interval, RunSearch, TextTest, When};
-use semel_store::{Done, FileChunk, FileRow, LogRow, Store, StoreError, Work};
-use semel_tasks::{CHUNK_BYTES, CountOf, FileAt, FileError, Files, LogEntry};
+use semel_store::{
+    ClaimQuery, Done, FileChunk, FileRow, KvRow, LogRow, RunRow, Store, StoreError, Work, is_own_namespace,
+};
+use semel_tasks::{CHUNK_BYTES, CountOf, FileAt, FileError, Files, Home, KeyAt, LogEntry, Purge, Purged};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ fn trouble(error: StoreError) -> FileError {
 }
 
 fn at(row: FileRow) -> FileAt {
-    FileAt { run: row.run, path: row.path, file: row.file, bytes: row.bytes, chunks: row.chunks }
+    FileAt { run: row.run, path: row.path, file: row.file, bytes: row.bytes, chunks: row.chunks, at: row.at }
 }
 
 /// The file at an address; `None` also for what is no address.
@@ -61,7 +63,7 @@ impl Files for StoreFiles {
     }
 
     fn put_file(&self, workspace: &WorkspaceId, at: FileAt, last: Option<Vec<u8>>) -> Result<(), FileError> {
-        let FileAt { run, path, file, bytes, chunks } = at;
+        let FileAt { run, path, file, bytes, chunks, at: _ } = at;
         let row = Box::new(FileRow { run, path, file, bytes, chunks, at: Millis(0) });
         match self.store.call(Work::PutFile { workspace: workspace.clone(), row, last }).map_err(trouble)? {
             Done::Missing => Err(FileError::NoRun),
@@ -85,6 +87,10 @@ impl Files for StoreFiles {
         self.bytes_max
     }
 
+    fn now(&self) -> Millis {
+        self.store.now()
+    }
+
     fn logs(&self, workspace: &WorkspaceId, run: RunId, after: u64, limit: u32) -> Result<Vec<LogEntry>, FileError> {
         let rows = self.store.logs(workspace, run, after, limit).map_err(trouble)?;
         let entry = |row: LogRow| {
@@ -92,6 +98,74 @@ impl Files for StoreFiles {
             LogEntry { seq: row.seq, at: row.at, level: row.level, task, message: row.message }
         };
         Ok(rows.into_iter().map(entry).collect())
+    }
+
+    fn purge(&self, home: &Home, what: &Purge) -> Result<Purged, FileError> {
+        let (workspace, of) = (&home.workspace, &what.of);
+        let test = |field, test| FieldTest { field, test, not: false };
+        let mut fields = Vec::new();
+        if !of.namespace.is_empty() {
+            fields.push(test(
+                Field::Namespace,
+                match of.flow_id {
+                    Some(_) => TextTest::In(vec![of.namespace.clone()]),
+                    None => TextTest::Prefix(of.namespace.clone()),
+                },
+            ));
+        }
+        fields.extend(of.flow_id.as_ref().map(|flow| test(Field::FlowId, TextTest::In(vec![flow.clone()]))));
+        fields.extend(what.only.map(|run| test(Field::Id, TextTest::In(vec![run.to_string()]))));
+        let bound = |when, cmp, at: Option<Millis>| at.map(|at| Interval { of: vec![when], tests: vec![(cmp, at)] });
+        let intervals = bound(When::Start, Cmp::Ge, of.from).into_iter().chain(bound(When::End, Cmp::Le, of.to));
+        let mut search = RunSearch {
+            fields,
+            states: (!of.states.is_empty()).then(|| of.states.iter().copied().collect()),
+            intervals: intervals.collect(),
+            limit: PAGE,
+            now: self.store.now(),
+            ..RunSearch::default()
+        };
+        let mut done = Purged::default();
+        loop {
+            let (rows, _) = self.store.search_runs(workspace, &search).map_err(trouble)?;
+            let last = rows.len() < PAGE as usize;
+            for (row, _, _) in rows {
+                let gone = row.status.is_ended() && self.purge_run(&row, what, &mut done)?;
+                // What has gone is not found again, what stays is passed by.
+                search.offset += u64::from(!gone);
+            }
+            if last {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn namespaces_with_keys(&self, workspace: &WorkspaceId) -> Result<Vec<String>, FileError> {
+        let mut all = self.store.kv_namespaces(workspace).map_err(trouble)?;
+        all.retain(|name| !is_own_namespace(name));
+        Ok(all)
+    }
+
+    fn keys(&self, workspace: &WorkspaceId, namespace: &str) -> Result<Vec<KeyAt>, FileError> {
+        let (mut found, mut after, now) = (Vec::new(), None::<String>, self.store.now());
+        if is_own_namespace(namespace) {
+            return Ok(found);
+        }
+        loop {
+            let rows = self.store.kv_list(workspace, namespace, after.as_deref(), PAGE).map_err(trouble)?;
+            let last = rows.len() < PAGE as usize;
+            after = rows.last().map(|row| row.key.clone());
+            let key = |row: KvRow| KeyAt { name: row.key, is_over: row.expires_at.is_some_and(|end| now >= end) };
+            found.extend(rows.into_iter().map(key));
+            if last {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn delete_key(&self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<bool, FileError> {
+        let (workspace, namespace, key) = (workspace.clone(), namespace.to_owned(), key.to_owned());
+        Ok(matches!(self.store.call(Work::KvDelete { workspace, namespace, key }).map_err(trouble)?, Done::Unit))
     }
 
     fn count_runs(&self, workspace: &WorkspaceId, of: &CountOf) -> Result<u64, FileError> {
@@ -112,13 +186,66 @@ impl Files for StoreFiles {
     }
 }
 
+/// Rows read at a time.
+const PAGE: u32 = 500;
+
+impl StoreFiles {
+    /// Whether somebody may still ask for what became of a run: the sender of a twin, or the run that has started it.
+    fn is_asked_for(&self, row: &RunRow) -> Result<bool, FileError> {
+        if let Some(parent) = &row.parent {
+            let parent = self.store.run(&row.workspace, parent.run).map_err(trouble)?;
+            return Ok(parent.is_some_and(|(parent, _, _)| !parent.status.is_ended()));
+        }
+        let query = ClaimQuery { run: Some(row.id), limit: 1, ..ClaimQuery::default() };
+        Ok(!self.store.claims(&row.workspace, &query).map_err(trouble)?.is_empty())
+    }
+
+    /// True when the run is gone. One that is asked for stays as a whole.
+    fn purge_run(&self, row: &RunRow, what: &Purge, done: &mut Purged) -> Result<bool, FileError> {
+        let (workspace, run) = (&row.workspace, row.id);
+        let told = |work: Work| self.store.call(work).map_err(trouble);
+        if what.runs {
+            if self.is_asked_for(row)? {
+                done.kept += 1;
+                return Ok(false);
+            }
+            let gone = matches!(told(Work::DeleteRun { workspace: workspace.clone(), run })?, Done::Unit);
+            done.runs += u64::from(gone);
+            done.logs += u64::from(gone);
+            done.files += u64::from(gone);
+            return Ok(gone);
+        }
+        if what.logs && matches!(told(Work::DeleteLogs { workspace: workspace.clone(), run })?, Done::Unit) {
+            done.logs += 1;
+        }
+        if what.files {
+            loop {
+                let rows = self.store.files(workspace, run, None, PAGE).map_err(trouble)?;
+                for row in &rows {
+                    let path = row.path.clone();
+                    told(Work::DeleteFile { workspace: workspace.clone(), run, path })?;
+                    done.files += 1;
+                }
+                if rows.len() < PAGE as usize {
+                    break;
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// What an expression asks of a file.
+///
+/// A file is named by its address, or by its name in the namespace: the flow's own, or one that is named too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     Read,
     Size,
     Exists,
     IsEmpty,
+    /// Its address.
+    Uri,
 }
 
 impl Question {
@@ -128,32 +255,54 @@ impl Question {
             "fileSize" => Question::Size,
             "fileExists" => Question::Exists,
             "fileEmpty" | "isFileEmpty" => Question::IsEmpty,
+            "fileURI" => Question::Uri,
             _ => return None,
         })
     }
 }
 
-/// The answer to a function on files. Its one argument is an address.
+/// The address that the arguments of a function mean, and how the file is called where it is missed.
+fn named_by(own: &str, name: &str, args: &[Value], named: &[(String, Value)]) -> Result<(String, String), String> {
+    let argument = |at: usize, of: &str| {
+        let found = args.get(at).or_else(|| named.iter().find(|(name, _)| name == of).map(|(_, value)| value));
+        match found {
+            Some(Value::Str(text)) => Ok(Some(text.to_string())),
+            None | Some(Value::Null) => Ok(None),
+            Some(_) => Err(format!("`{of}` of {name}() must be a text without secrets")),
+        }
+    };
+    let path = argument(0, "path")?.ok_or_else(|| format!("{name}() needs the address or the name of a file"))?;
+    if path.starts_with("file://") {
+        return Err(format!("{name}() reads files of runs and namespaces, and none of the server's machine"));
+    }
+    let (namespace, file) = match of_namespace(&path, own) {
+        Some(named) => named,
+        None if is_address(&path) => return Ok((path.clone(), path)),
+        None => (argument(1, "namespace")?.unwrap_or_else(|| own.to_owned()), path.clone()),
+    };
+    let (_, place) = path_on_shelf(&namespace, &file)
+        .ok_or_else(|| format!("`{path}` is neither the address of a file nor the name of one of a namespace"))?;
+    Ok((address(&place), format!("{file}` of the namespace `{namespace}")))
+}
+
+/// The answer to a function on files.
 pub fn answer(
     services: &Services,
     workspace: &WorkspaceId,
+    own: &str,
     question: Question,
     name: &str,
     args: &[Value],
     named: &[(String, Value)],
 ) -> Result<Value, String> {
-    let path = args.first().or_else(|| named.iter().find(|(name, _)| name == "path").map(|(_, value)| value));
-    let uri = match path {
-        Some(Value::Str(uri)) if semel_core::files::is_address(uri) => uri.to_string(),
-        Some(Value::Str(_)) => return Err(format!("{name}() takes the address of a file, kestra:///…")),
-        _ => return Err(format!("{name}() takes the address of a file, as a text without secrets")),
-    };
+    let (uri, called) = named_by(own, name, args, named)?;
     let found = find(services.store.as_ref(), workspace, &uri).map_err(noted)?;
     if question == Question::Exists {
         return Ok(Value::Bool(found.is_some()));
     }
-    let row = found.ok_or_else(|| format!("there is no file `{uri}`"))?;
+    let row = found.ok_or_else(|| format!("there is no file `{called}`"))?;
     match question {
+        Question::Uri => Ok(Value::str(uri.as_str())),
         Question::Size => Ok(Value::Int(i128::from(row.bytes))),
         Question::Exists | Question::IsEmpty => Ok(Value::Bool(row.bytes == 0)),
         Question::Read => {
@@ -239,6 +388,27 @@ impl Upload {
         }
     }
 
+    /// A file of a namespace; `None` for what cannot be the name of one.
+    pub(crate) fn to_namespace(
+        services: &Services,
+        workspace: &WorkspaceId,
+        namespace: &str,
+        name: &str,
+        bytes_max: u64,
+    ) -> Option<Upload> {
+        let (run, path) = path_on_shelf(namespace, name)?;
+        let file = fresh(services.entropy.as_ref());
+        Some(Upload {
+            store: services.store.clone(),
+            workspace: workspace.clone(),
+            row: FileRow { run, path, file, bytes: 0, chunks: 0, at: Millis(0) },
+            name: name.to_owned(),
+            buffer: Vec::new(),
+            digest: Sha256::new(),
+            bytes_max,
+        })
+    }
+
     pub async fn write(&mut self, mut bytes: &[u8]) -> Result<(), UploadError> {
         self.row.bytes += bytes.len() as u64;
         if self.row.bytes > self.bytes_max {
@@ -266,8 +436,13 @@ impl Upload {
         if self.row.bytes == 0 {
             return Err(UploadError::Empty);
         }
-        let digest: String = self.digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let digest: String = self.digest.clone().finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         self.row.path = format!("{}/{digest}/{}", self.row.path, self.name);
+        self.finish_in_place().await
+    }
+
+    /// The address of the file, at the very path that it was begun for. It replaces what was there.
+    pub async fn finish_in_place(mut self) -> Result<String, UploadError> {
         self.row.chunks += 1;
         let uri = address(&self.row.path);
         let work = Work::PutFile { workspace: self.workspace, row: Box::new(self.row), last: Some(self.buffer) };

@@ -500,6 +500,11 @@ impl Engine {
         Upload::new(&self.services, workspace, flow, run, input, name, self.limits.file_bytes_max)
     }
 
+    /// Begins to take in a file of a namespace; `None` for what cannot be the name of one.
+    pub fn upload_to_namespace(&self, workspace: &WorkspaceId, namespace: &str, name: &str) -> Option<Upload> {
+        Upload::to_namespace(&self.services, workspace, namespace, name, self.limits.file_bytes_max)
+    }
+
     /// Bounded clean-up; called now and then.
     pub async fn sweep(&self, rules: SweepRules) -> Result<u64, StoreError> {
         match self.write(Work::Sweep(rules)).await? {

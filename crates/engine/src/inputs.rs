@@ -88,7 +88,15 @@ fn convert(def: &InputDef, value: &Json, scope: &dyn Scope) -> Result<Json, Stri
         let tainted = semel_expr::Tainted { parts: vec![semel_expr::Part::Sealed(sealed)] };
         return Ok(Value::Tainted(tainted.into()).to_stored());
     }
-    let plain = typed(def.input_type, def, value)?;
+    let plain = match value.as_str().filter(|text| def.input_type == InputType::File && text.starts_with("nsfile://")) {
+        // Kept with the namespace that it means.
+        Some(text) => match scope.host("fileURI", &[Value::str(text)], &[]) {
+            Some(Ok(address)) => typed(def.input_type, def, &Json::String(address.to_text()))?,
+            Some(Err(message)) => return Err(message),
+            None => return Err("files of a namespace are not known here".to_owned()),
+        },
+        None => typed(def.input_type, def, value)?,
+    };
     check_bounds(def, &plain)?;
     if def.input_type == InputType::File
         && let Some(Ok(Value::Bool(false))) = scope.host("fileExists", &[Value::from_json(&plain)], &[])

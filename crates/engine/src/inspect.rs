@@ -72,7 +72,8 @@ impl Engine {
             FlowLookupError::Store(error) => error,
             other => StoreError::Bug(other.to_string()),
         })?;
-        let (mut state, mut memory, mut after) = (RunState::new(row.logical), Memory::default(), 0);
+        let (mut state, mut memory, mut after) =
+            (RunState::new(row.logical), Memory { keeps_all: true, ..Memory::default() }, 0);
         loop {
             let rows = self.store().journal(workspace, run, after, ROWS)?;
             for entry in &rows {

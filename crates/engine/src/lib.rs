@@ -49,6 +49,7 @@ pub mod sim;
 pub mod system;
 mod task_book;
 pub mod taskruns;
+mod templated;
 #[cfg(test)]
 mod tests;
 mod triggers;

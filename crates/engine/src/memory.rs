@@ -17,6 +17,8 @@ const ERRORS_MAX: usize = 100;
 
 #[derive(Clone, Debug)]
 pub struct Memory {
+    /// Outputs that no expression of the flow reads are kept too: somebody may ask for any of them.
+    pub keeps_all: bool,
     pub inputs: Value,
     pub trigger: Value,
     pub labels: IndexMap<String, String>,
@@ -73,6 +75,7 @@ pub struct Round {
 impl Default for Memory {
     fn default() -> Memory {
         Memory {
+            keeps_all: false,
             inputs: Value::map(IndexMap::new()),
             trigger: Value::map(IndexMap::new()),
             labels: IndexMap::new(),
@@ -461,7 +464,8 @@ impl Memory {
         if flow.is_conductor() {
             return self.notes.set_output(step, output, &self.loops, flow);
         }
-        if step.iteration_number().is_some() || !flow.index.task(step.task_id()).is_some_and(|t| t.keep_output) {
+        let is_kept = flow.index.task(step.task_id()).is_some_and(|task| task.keep_output || self.keeps_all);
+        if step.iteration_number().is_some() || !is_kept {
             return;
         }
         let (own, path) = self.place_of(step, flow);

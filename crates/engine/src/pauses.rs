@@ -154,7 +154,8 @@ pub(crate) fn told_of(
     let Some((row, _, _)) = services.store.run(workspace, run)? else { return Err(ControlError::Unknown) };
     let flow = flows.revision(workspace, &row.flow, row.revision);
     let flow = flow.map_err(|error| StoreError::Bug(format!("run {run} pins a flow that does not load: {error}")))?;
-    let (mut state, mut memory, mut after) = (RunState::new(row.logical), Memory::default(), 0);
+    let (mut state, mut memory, mut after) =
+        (RunState::new(row.logical), Memory { keeps_all: true, ..Memory::default() }, 0);
     loop {
         let rows = services.store.journal(workspace, run, after, PAGE)?;
         let last = rows.len() < PAGE as usize;

@@ -11,6 +11,7 @@ use crate::secrets::Secrets;
 use crate::task_book::TaskBook;
 use indexmap::IndexMap;
 use semel_core::date::Written;
+use semel_core::files::{OUTPUT_DIRECTORY, WORKING_DIRECTORY};
 use semel_core::ir::TaskKind;
 use semel_core::limits::Limits;
 use semel_core::run::{EndStatus, RunState, StateOf, Status, StepKey, conclusion_of};
@@ -114,7 +115,10 @@ impl ExprScope<'_> {
 
     fn taskrun_root(&self) -> Option<Value> {
         let run = self.run?;
-        let key = run.step?;
+        self.taskrun_of(&run, run.step?)
+    }
+
+    fn taskrun_of(&self, run: &RunScope, key: &StepKey) -> Option<Value> {
         let step = run.state.steps.get(key);
         let mut entries = IndexMap::new();
         entries.insert("id".to_owned(), text(run.state.step_id(key).hex()));
@@ -139,6 +143,17 @@ impl ExprScope<'_> {
             entries.insert("iteration".to_owned(), Value::Int(i128::from(round.number)));
         }
         Some(Value::map(entries))
+    }
+
+    /// The task run of the working directory around the step.
+    fn directory_root(&self) -> Option<Value> {
+        let run = self.run?;
+        let is_directory = |key: &StepKey| {
+            let task = self.flow.index.task(key.task_id()).filter(|_| key.iteration_number().is_none());
+            matches!(task.map(|task| &task.kind), Some(TaskKind::WorkingDirectory { .. }))
+        };
+        let around = std::iter::successors(run.step?.parent(), StepKey::parent).find(is_directory)?;
+        self.taskrun_of(&run, &around)
     }
 
     fn makes_batches(&self, key: &StepKey) -> bool {
@@ -269,6 +284,9 @@ impl Scope for ExprScope<'_> {
             "taskrun" => self.taskrun_root(),
             "item" => self.item(),
             "step" => self.run.and_then(|r| r.step.map(|key| map([("id", text(r.state.step_id(key).hex()))]))),
+            "workingDir" => self.run.and_then(|run| run.step).map(|_| text(WORKING_DIRECTORY)),
+            "outputDir" => self.run.and_then(|run| run.step).map(|_| text(OUTPUT_DIRECTORY)),
+            "workerTaskrun" => self.directory_root(),
             "task" => {
                 let task = self.flow.index.task(self.run?.step?.task_id())?;
                 Some(map([("id", text(&task.id)), ("type", text(&task.type_name))]))
@@ -328,7 +346,8 @@ impl Scope for ExprScope<'_> {
 
     fn host(&self, name: &str, args: &[Value], named: &[(String, Value)]) -> Option<Result<Value, String>> {
         if let Some(question) = Question::of(name) {
-            return Some(files::answer(self.services, self.workspace, question, name, args, named));
+            let own = &self.flow.flow_ref.namespace;
+            return Some(files::answer(self.services, self.workspace, own, question, name, args, named));
         }
         match name {
             "encrypt" | "decrypt" => Some(cipher::answer(self.services, self.workspace, name, args, named)),

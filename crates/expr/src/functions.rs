@@ -56,6 +56,7 @@ const HOSTED: &[&str] = &[
     "fileEmpty",
     "fileExists",
     "fileSize",
+    "fileURI",
     "isFileEmpty",
     "isPublicHoliday",
     "read",

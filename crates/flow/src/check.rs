@@ -30,6 +30,9 @@ const ROOTS: &[&str] = &[
     "namespace",
     "schedule",
     "item",
+    "workingDir",
+    "outputDir",
+    "workerTaskrun",
     "run",
     "step",
     // Never there: `a ?? raise` is how Kestra's documents make a missing value an error.
@@ -38,7 +41,7 @@ const ROOTS: &[&str] = &[
 /// What exists only inside a run.
 const INSIDE_ONLY: &[&str] = &["outputs", "task", "taskrun", "tasks", "parent", "parents", "item", "step"];
 /// What the types of a flow in Kestra's spelling begin with.
-const KESTRA_TYPES: &str = "io.kestra.";
+pub(crate) const KESTRA_TYPES: &str = "io.kestra.";
 /// Functions that can read any task's outputs without naming it.
 const READS_ANY_OUTPUT: &[&str] = &["fetchContext", "printContext", "iterationOutput", "parentOutput", "loopOutputs"];
 

@@ -128,6 +128,7 @@ const EXECUTIONS_OF_FLOW: &[&str] = &["namespace", "flowId", "page", "size", "so
 const CREATE_QUERY: &[&str] = &["labels", "wait", "revision", "scheduleDate", "breakpoints", "kind"];
 const REPLAY_QUERY: &[&str] = &["taskRunId", "revision", "breakpoints"];
 const FILE_QUERY: &[&str] = &["path"];
+const MOVE_QUERY: &[&str] = &["from", "to"];
 const PREVIEW_QUERY: &[&str] = &["path", "maxRows", "encoding"];
 const DELETE_QUERY: &[&str] = &["deleteLogs", "deleteMetrics", "deleteStorage"];
 const LINEAGE_QUERY: &[&str] = &["destinationOnly", "expandAll"];
@@ -245,6 +246,15 @@ pub static ROUTES: &[Route] = &[
     route(Put,    "/api/v1/{tenant}/namespaces/{namespace}/kv/{key}",              Operator, Raw,     NONE, "Write a value; the header `ttl` says how long it lives.", to!(kestra::kv::put)),
     route(Delete, "/api/v1/{tenant}/namespaces/{namespace}/kv/{key}",              Operator, Nothing, NONE, "Remove a key; says whether it was there.", to!(kestra::kv::delete)),
     route(Get,    "/api/v1/{tenant}/kv",                                           Viewer,   Nothing, ANY_QUERY, "Keys of all namespaces.", to!(kestra::kv::search)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/files",           Operator, Nothing, FILE_QUERY, "A file of a namespace.", to!(kestra::namespace_files::get)),
+    route(Post,   "/api/v1/{tenant}/namespaces/{namespace}/files",           Author,   Form,    FILE_QUERY, "Write a file of a namespace, or those of a ZIP.", to!(kestra::namespace_files::post)),
+    route(Put,    "/api/v1/{tenant}/namespaces/{namespace}/files",           Author,   Raw,     MOVE_QUERY, "Move a file or folder.", to!(kestra::namespace_files::rename)),
+    route(Delete, "/api/v1/{tenant}/namespaces/{namespace}/files",           Author,   Nothing, FILE_QUERY, "Delete a file or folder.", to!(kestra::namespace_files::delete)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/files/directory", Viewer,   Nothing, FILE_QUERY, "What is in a folder.", to!(kestra::namespace_files::directory)),
+    route(Post,   "/api/v1/{tenant}/namespaces/{namespace}/files/directory", Author,   Raw,     FILE_QUERY, "A folder is there with its first file: nothing is to be done.", to!(kestra::namespace_files::make_directory)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/files/search",    Viewer,   Nothing, &["q"], "Files whose path holds a text.", to!(kestra::namespace_files::search)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/files/stats",     Viewer,   Nothing, FILE_QUERY, "Size and dates of a file or folder.", to!(kestra::namespace_files::stats)),
+    route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/files/export",    Operator, Nothing, NONE, "All files of a namespace as a ZIP.", to!(kestra::namespace_files::export)),
     route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/secrets",               Author,   Nothing, ANY_QUERY, "Names of secrets.", to!(kestra::secrets::list)),
     route(Get,    "/api/v1/{tenant}/namespaces/{namespace}/inherited-secrets",     Author,   Nothing, NONE, "Names of secrets by namespace.", to!(kestra::secrets::inherited)),
     route(Get,    "/api/v1/{tenant}/secrets",                                      Author,   Nothing, ANY_QUERY, "Names of secrets.", to!(kestra::secrets::list)),

@@ -20,6 +20,8 @@ mod kestra;
 mod kestra_executions;
 #[path = "suite/kestra_flows.rs"]
 mod kestra_flows;
+#[path = "suite/kestra_namespace_files.rs"]
+mod kestra_namespace_files;
 #[path = "suite/kestra_resources.rs"]
 mod kestra_resources;
 #[path = "suite/matrix.rs"]

@@ -325,6 +325,9 @@ pub enum Inbox {
         status: EndStatus,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conclusion: Option<Conclusion>,
+        /// It completed, and something in it was not as it should be.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        warned: bool,
         outputs: Json,
         doubts: u32,
     },

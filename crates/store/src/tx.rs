@@ -152,7 +152,7 @@ pub trait Tx: Look {
     /// Deletes expired kv rows, at most `limit`; returns how many.
     fn sweep_kv(&mut self, now: Millis, limit: u32) -> Result<u64>;
     /// Settles uploads that began before `before`, at most `limit`: chunks that no file names go, and so do files of
-    /// runs that are not there. Returns how many uploads were settled.
+    /// runs that are not there; those on a namespace's shelf stay. Returns how many uploads were settled.
     fn sweep_uploads(&mut self, before: Millis, limit: u32) -> Result<u64>;
     /// Deletes decision rows older than `before`, at most `limit`; returns how many.
     fn sweep_decisions(&mut self, before: Millis, limit: u32) -> Result<u64>;

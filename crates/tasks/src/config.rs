@@ -66,6 +66,19 @@ pub fn map(config: &Json, name: &str) -> Result<Option<serde_json::Map<String, J
     }
 }
 
+/// A list of texts, or one.
+pub fn texts(config: &Json, name: &str) -> Result<Vec<String>, TaskError> {
+    match present(config, name) {
+        None => Ok(Vec::new()),
+        Some(Json::Array(items)) => Ok(items.iter().map(as_text).collect()),
+        Some(Json::Object(_)) => Err(TaskError::config(format!("`{name}` must be a text or a list of texts"))),
+        Some(single) => match decoded(single) {
+            Json::Array(items) => Ok(items.iter().map(as_text).collect()),
+            _ => Ok(vec![as_text(single)]),
+        },
+    }
+}
+
 /// The value behind JSON text, or the value itself.
 pub fn decoded(value: &Json) -> Json {
     match value {

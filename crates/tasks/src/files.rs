@@ -6,7 +6,7 @@
 //! All of this waits for the store. It runs on threads for blocking work, see [`crate::effect::blocking`].
 
 use crate::TaskError;
-use semel_core::files::{address, safe_name};
+use semel_core::files::{address, cache, name_on_shelf, path_on_shelf, safe_name, settled, shelf};
 use semel_core::run::KestraState;
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
@@ -25,6 +25,8 @@ pub struct FileAt {
     pub file: Hash16,
     pub bytes: u64,
     pub chunks: u32,
+    /// When it was made whole.
+    pub at: Millis,
 }
 
 /// Where a step is: whose files it sees, and where its own are.
@@ -36,6 +38,8 @@ pub struct Home {
     pub path: String,
     /// The same of the `flow.WorkingDirectory` around the step, whose files it shares.
     pub shared: Option<String>,
+    /// Of the flow.
+    pub namespace: String,
 }
 
 /// Why a file cannot be read or written.
@@ -92,7 +96,37 @@ pub struct CountOf {
     pub to: Option<Millis>,
 }
 
-/// Where files are kept, and what else of runs tasks may read.
+/// What is to be removed of ended runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Purge {
+    /// Which runs. An empty namespace means all; without a flow, what is below the namespace counts too.
+    pub of: CountOf,
+    /// This run alone.
+    pub only: Option<RunId>,
+    pub runs: bool,
+    pub logs: bool,
+    pub files: bool,
+}
+
+/// How many there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    pub runs: u64,
+    pub logs: u64,
+    pub files: u64,
+    /// Runs that a twin or a parent may still ask for stay.
+    pub kept: u64,
+}
+
+/// A key of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyAt {
+    pub name: String,
+    /// Its time has passed.
+    pub is_over: bool,
+}
+
+/// Where files are kept, and what else of runs and keys tasks may read or remove.
 pub trait Files: Send + Sync {
     /// The file at an address, if it is one of this workspace.
     fn find(&self, workspace: &WorkspaceId, uri: &str) -> Result<Option<FileAt>, FileError>;
@@ -107,9 +141,16 @@ pub trait Files: Send + Sync {
     /// False when there was none.
     fn delete(&self, workspace: &WorkspaceId, uri: &str) -> Result<bool, FileError>;
     fn bytes_max(&self) -> u64;
+    fn now(&self) -> Millis;
     /// Lines with a number above `after`, in order.
     fn logs(&self, workspace: &WorkspaceId, run: RunId, after: u64, limit: u32) -> Result<Vec<LogEntry>, FileError>;
     fn count_runs(&self, workspace: &WorkspaceId, of: &CountOf) -> Result<u64, FileError>;
+    /// The run at home has not ended, and so it stays.
+    fn purge(&self, home: &Home, what: &Purge) -> Result<Purged, FileError>;
+    fn namespaces_with_keys(&self, workspace: &WorkspaceId) -> Result<Vec<String>, FileError>;
+    fn keys(&self, workspace: &WorkspaceId, namespace: &str) -> Result<Vec<KeyAt>, FileError>;
+    /// False when there was none.
+    fn delete_key(&self, workspace: &WorkspaceId, namespace: &str, key: &str) -> Result<bool, FileError>;
 }
 
 /// Evaluates a template with the fields of an item as its variables.
@@ -133,9 +174,15 @@ impl Desk {
     }
 
     pub fn open(&self, uri: &str) -> Result<FileReader, FileError> {
-        let found = self.files.find(&self.home.workspace, uri)?;
-        let at = found.ok_or_else(|| FileError::Missing(uri.to_owned()))?;
-        Ok(FileReader { desk: self.clone(), at, next: 0, chunk: Vec::new(), used: 0 })
+        let found = match settled(uri, &self.home.namespace) {
+            Some(address) => self.files.find(&self.home.workspace, &address)?,
+            None => None,
+        };
+        Ok(self.open_at(found.ok_or_else(|| FileError::Missing(uri.to_owned()))?))
+    }
+
+    pub(crate) fn open_at(&self, at: FileAt) -> FileReader {
+        FileReader { desk: self.clone(), at, next: 0, chunk: Vec::new(), used: 0 }
     }
 
     /// The whole of a file that is no longer than `bytes_max`.
@@ -157,8 +204,15 @@ impl Desk {
     pub(crate) fn create_at(&self, path: &str) -> Result<FileWriter, FileError> {
         let run = self.home.run.ok_or(FileError::NoRun)?;
         let path = path.to_owned();
-        let at = FileAt { run, path, file: self.files.fresh(), bytes: 0, chunks: 0 };
+        let at = FileAt { run, path, file: self.files.fresh(), bytes: 0, chunks: 0, at: Millis(0) };
         Ok(FileWriter { desk: self.clone(), at, buffer: Vec::new() })
+    }
+
+    /// Begins what a working directory keeps.
+    pub(crate) fn create_cache(&self, of: &str) -> FileWriter {
+        let (run, path) = cache(&self.home.path, of);
+        let at = FileAt { run, path, file: self.files.fresh(), bytes: 0, chunks: 0, at: Millis(0) };
+        FileWriter { desk: self.clone(), at, buffer: Vec::new() }
     }
 
     /// Writes all of a file into another; the other's address.
@@ -178,6 +232,26 @@ impl Desk {
     /// The working directory that the step shares, or its own.
     pub(crate) fn space(&self) -> Space {
         Space { prefix: format!("{}/dir/", self.home.shared.as_ref().unwrap_or(&self.home.path)) }
+    }
+
+    /// The files of a namespace with their names, at most so many.
+    pub(crate) fn of_namespace(&self, namespace: &str, files_max: usize) -> Result<Vec<(String, FileAt)>, TaskError> {
+        let (home, prefix) = shelf(namespace);
+        let found = self.files.list(&self.home.workspace, home, &prefix, files_max + 1)?;
+        if found.len() > files_max {
+            let message = format!("the namespace `{namespace}` has more files than {files_max}, which a step may have");
+            return Err(TaskError { code: "too_many_files", message });
+        }
+        Ok(found.into_iter().filter_map(|at| Some((name_on_shelf(namespace, &at.path)?, at))).collect())
+    }
+
+    /// Begins a file of a namespace.
+    pub(crate) fn create_in_namespace(&self, namespace: &str, name: &str) -> Result<FileWriter, TaskError> {
+        let wrong =
+            || TaskError::config(format!("`{name}` cannot be the name of a file in the namespace `{namespace}`"));
+        let (run, path) = path_on_shelf(namespace, name).ok_or_else(wrong)?;
+        let at = FileAt { run, path, file: self.files.fresh(), bytes: 0, chunks: 0, at: Millis(0) };
+        Ok(FileWriter { desk: self.clone(), at, buffer: Vec::new() })
     }
 
     /// Writes a small file; its address.

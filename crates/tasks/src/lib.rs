@@ -8,6 +8,8 @@
 //! | [`op`] | tasks that read or write Semel's own rows inside the commit |
 //! | [`effect`] | tasks that leave the process, and how their outcome is classified |
 //! | [`files`] | files of runs, as tasks read and write them |
+//! | `directory_cache` | what a working directory keeps for the next run |
+//! | `namespace_files` | which files of a namespace a working directory begins with |
 //! | [`javascript`] | scripts of Conductor's definitions, in processes of their own |
 //! | [`script`] | processes: where they run, what they say, how they end |
 //! | [`net`] | the only HTTP client of the workspace's flows: checked addresses, one request per call |
@@ -17,10 +19,12 @@
 //! A new task type is one file in `types` plus one line in [`registry`].
 
 mod config;
+mod directory_cache;
 pub mod effect;
 pub mod files;
 pub mod inline;
 pub mod javascript;
+mod namespace_files;
 pub mod net;
 pub mod op;
 pub mod proof;
@@ -34,7 +38,10 @@ pub use effect::{
     Equipment, LEASE_LAPSED, Log, Outcome, Performer, Request, Stop, effect_class, sends_idempotency_key,
     timeout_hint_ms,
 };
-pub use files::{CHUNK_BYTES, CountOf, Expressions, FileAt, FileError, Files, Home, LogEntry, name_in_directory};
+pub use files::{
+    CHUNK_BYTES, CountOf, Expressions, FileAt, FileError, Files, Home, KeyAt, LogEntry, Purge, Purged,
+    name_in_directory,
+};
 pub use inline::{InlineOutcome, Level, LogLine, run_inline};
 pub use javascript::{Javascript, JavascriptConfig};
 pub use net::{NetConfig, NetError, PrivatePolicy};

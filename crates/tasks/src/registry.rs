@@ -35,6 +35,7 @@ task_types! {
     SPECS, WORKS:
     log_log,
     log_fetch,
+    log_purge,
     debug_echo,
     debug_return,
     execution_fail,
@@ -42,6 +43,7 @@ task_types! {
     execution_count,
     execution_kill,
     execution_resume,
+    execution_purge,
     execution_labels,
     execution_set_variables,
     execution_unset_variables,
@@ -57,6 +59,9 @@ task_types! {
     storage_filter_items,
     storage_deduplicate_items,
     storage_local_files,
+    namespace_upload_files,
+    namespace_download_files,
+    namespace_delete_files,
     process_commands,
     process_script,
     process_python,
@@ -64,10 +69,13 @@ task_types! {
     kv_set,
     kv_get,
     kv_delete,
+    kv_get_keys,
+    kv_purge,
     state_set,
     state_get,
     state_delete,
     trigger_toggle,
+    templating_templated_task,
 }
 
 /// The leaf types known to this build.

@@ -18,11 +18,13 @@ mod lines;
 mod process;
 
 pub(crate) use directory::{Directory, bring, restore, save};
-pub(crate) use directory::{collect, fill, input_files};
+pub(crate) use directory::{collect, collect_all, fill, fill_from_namespaces, input_files};
 
 use crate::TaskError;
 use crate::effect::{Outcome, Request, Tools};
 use crate::files::Desk;
+use crate::inline::Level;
+use crate::namespace_files::NamespaceFiles;
 use process::{Ended, Program};
 use serde_json::{Map, Value as Json, json};
 use std::path::PathBuf;
@@ -36,6 +38,9 @@ pub struct ScriptConfig {
     /// Working directories are made in here.
     pub directory: PathBuf,
 }
+
+/// The folder of the working directory that is `{{ outputDir }}`.
+const OUTPUTS: &str = "outputs";
 
 pub(crate) struct Scripts {
     pub config: ScriptConfig,
@@ -59,6 +64,9 @@ pub(crate) struct Script {
     pub input_files: Vec<(String, String)>,
     /// Patterns of what is kept.
     pub output_files: Vec<String>,
+    pub namespace_files: Option<NamespaceFiles>,
+    /// All of a folder that is made for it is kept.
+    pub output_directory: bool,
 }
 
 /// Runs a script to its end.
@@ -85,7 +93,10 @@ async fn tried(
         return Err(TaskError { code: "no_slot", message: "no place for another script became free in time".into() });
     };
     let files_max = tools.limits.step_files_max;
-    let (directory, script) = prepare(&scripts, desk.clone(), script, &request.step_id, files_max).await?;
+    let (directory, script, taken) = prepare(&scripts, desk.clone(), script, &request.step_id, files_max).await?;
+    for name in taken {
+        request.log.say(Level::Warn, format!("the working directory has a file `{name}` already; it stays as it is"));
+    }
     if request.send_before.is_some_and(|before| Instant::now() >= before) {
         return Err(TaskError {
             code: "lease_lapsed",
@@ -103,7 +114,11 @@ async fn tried(
     let (ended, vars) = process::run(program, &request.log, &request.stop).await?;
     let files = aside(move || {
         save(&desk, &directory, files_max)?;
-        collect(&desk, &directory, &script.output_files, files_max)
+        let mut kept = collect(&desk, &directory, &script.output_files, files_max)?;
+        if script.output_directory {
+            kept.extend(collect_all(&desk, &directory, OUTPUTS, files_max)?);
+        }
+        Ok(kept)
     });
     let files = files.await?;
     Ok(judge(ended, vars, files, request.timeout_ms))
@@ -115,11 +130,21 @@ async fn prepare(
     mut script: Script,
     step_id: &str,
     files_max: usize,
-) -> Result<(Arc<Directory>, Script), TaskError> {
+) -> Result<(Arc<Directory>, Script, Vec<String>), TaskError> {
     let (home, step_id) = (scripts.config.directory.clone(), step_id.to_owned());
     aside(move || {
         let mut directory = Directory::make(&home, &step_id)?;
         restore(&desk, &mut directory, files_max)?;
+        let taken = match &script.namespace_files {
+            Some(wanted) => fill_from_namespaces(&desk, &directory, wanted, files_max)?,
+            None => Vec::new(),
+        };
+        if script.output_directory {
+            directory.make_folder(OUTPUTS)?;
+        }
+        for (_, value) in &mut script.input_files {
+            *value = directory.located(value);
+        }
         fill(&desk, &directory, &script.input_files)?;
         if let Some((name, text)) = &script.source {
             let text = bring(&desk, &directory, text)?;
@@ -131,7 +156,7 @@ async fn prepare(
         for (_, text) in &mut script.env {
             *text = bring(&desk, &directory, text)?;
         }
-        Ok((Arc::new(directory), script))
+        Ok((Arc::new(directory), script, taken))
     })
     .await
 }

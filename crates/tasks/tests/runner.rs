@@ -7,6 +7,7 @@ mod suite {
     pub mod http_answers;
     pub mod inline;
     pub mod kv;
+    pub mod namespace;
     pub mod schedule;
     pub mod scripts;
     pub mod server;

@@ -74,6 +74,11 @@ pub struct BatchSpec {
     pub subflow: SubflowSpec,
 }
 
+/// What the id of the task that fills a working directory ends with. No author's id holds a dot.
+pub const FILES_PART: &str = ".files";
+/// As [`FILES_PART`], of the task that keeps files of it for the next run.
+pub const KEEP_PART: &str = ".keep";
+
 /// Parts of `flow.ForEachItem`, which no author can name.
 pub const SPLIT_PART: &str = "flow.ForEachItemSplit";
 pub const ITEMS_PART: &str = "flow.ForEachItemExecutable";

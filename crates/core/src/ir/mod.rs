@@ -247,6 +247,9 @@ pub struct SubflowSpec {
     /// An explicit event key for the child, instead of the one made from the parent's step.
     #[serde(default)]
     pub key: Option<Template>,
+    /// What the step gives besides, rendered with the outputs of the sub-run's tasks when it has ended: a map of templates.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub outputs: Json,
     /// The sub-run starts at this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_date: Option<Template>,

@@ -56,6 +56,34 @@ pub enum FieldKind {
     Any,
 }
 
+const fn optional(name: &'static str, kind: FieldKind, summary: &'static str) -> FieldSpec {
+    FieldSpec { name, kind, required: false, summary }
+}
+
+/// `namespaceFiles`, of scripts and of tasks that hold them.
+pub const NAMESPACE_FILES: &[FieldSpec] = &[
+    optional("enabled", FieldKind::Bool, "Whether there are to be any; true by default."),
+    optional("include", FieldKind::TextOrList, "Patterns of the files; all by default."),
+    optional("exclude", FieldKind::TextOrList, "Patterns of files that are left out."),
+    optional("namespaces", FieldKind::TextOrList, "Whose files; those of the flow's own namespace by default."),
+    optional(
+        "folderPerNamespace",
+        FieldKind::Bool,
+        "Each namespace's files in a folder of its name; false by default.",
+    ),
+    optional(
+        "ifExists",
+        FieldKind::Choice(&["OVERWRITE", "FAIL", "WARN", "IGNORE"]),
+        "What is done about a name that is taken; OVERWRITE by default.",
+    ),
+];
+
+/// `cache`, of tasks that hold scripts.
+pub const DIRECTORY_CACHE: &[FieldSpec] = &[
+    FieldSpec { required: true, ..optional("patterns", FieldKind::TextOrList, "Patterns of the files that are kept.") },
+    optional("ttl", FieldKind::Duration, "How long they count; for ever by default."),
+];
+
 /// The set of leaf types known to this build.
 pub trait Catalog: Sync {
     fn specs(&self) -> &[TaskSpec];

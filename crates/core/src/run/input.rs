@@ -48,6 +48,8 @@ pub enum Input {
         run: RunId,
         status: EndStatus,
         conclusion: Option<Conclusion>,
+        /// It completed, and something in it was not as it should be.
+        warned: bool,
         outputs: Payload,
         doubts: u32,
     },

@@ -5,6 +5,7 @@ use super::errands::errand_of;
 use super::starts::strategy;
 use crate::children::Start;
 use crate::evaluate::{Evaluator, Found};
+use crate::templated::{AS, TEMPLATED};
 use indexmap::IndexMap;
 use semel_core::ir::{CONDUCTOR_NAMESPACE, Errand, ErrandKind, Task};
 use semel_core::run::{Evaluated, Failure, StepKey};
@@ -13,8 +14,6 @@ use semel_expr::conductor::print;
 use serde_json::Value as Json;
 
 pub(crate) const DYNAMIC: &str = "conductor.DYNAMIC";
-/// Where a request says as which type it is performed.
-const AS: &str = "~type";
 
 /// Types that need other tasks around them, or inside.
 const NOT_ALONE: &[&str] = &[
@@ -34,8 +33,10 @@ const NOT_ALONE: &[&str] = &[
 
 /// The type that a request is performed as.
 pub(crate) fn performed_as(type_name: &str, config: &mut Json) -> String {
-    match config.as_object_mut().filter(|_| type_name == DYNAMIC).and_then(|fields| fields.remove(AS)) {
-        Some(Json::String(word)) => format!("conductor.{word}"),
+    let is_told = matches!(type_name, DYNAMIC | TEMPLATED);
+    match config.as_object_mut().filter(|_| is_told).and_then(|fields| fields.remove(AS)) {
+        Some(Json::String(word)) if type_name == DYNAMIC => format!("conductor.{word}"),
+        Some(Json::String(name)) => name,
         _ => type_name.to_owned(),
     }
 }

@@ -24,6 +24,7 @@ mod wishes;
 use crate::again::run_again;
 use crate::api::{Asking, Control, ControlError, RunChange};
 use crate::away;
+use crate::children::outputs_of_child;
 use crate::conductor::sub_workflow_output;
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
@@ -32,13 +33,16 @@ use crate::scope::{ExprScope, RunScope, Services};
 use active::{Active, InTheAir, Loaded, Origin, Queued};
 use control::control_input;
 use outcome::{masked, translate};
+use semel_core::ir::TaskKind;
 use semel_core::limits::Limits;
 use semel_core::planted;
-use semel_core::run::{Action, By, EndStatus, Event, Failure, Input, NotPossible, Payload, Said, StepKey, decide};
+use semel_core::run::{
+    Action, By, EndStatus, Event, Failure, Input, NotPossible, Payload, Said, Step, StepKey, decide,
+};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
 use semel_store::{Done, Inbox, OpKind, RunCommit, RunRow, Settle, StoreError};
-use semel_tasks::{Outcome, Request};
+use semel_tasks::{Level, LogLine, Outcome, Request};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -391,7 +395,7 @@ impl Driver {
             if waits || !active.inbox_seen.insert(seq) {
                 continue;
             }
-            active.take_in(Places { services: &self.services, flows: &self.flows }, seq, message);
+            active.take_in(Places { services: &self.services, flows: &self.flows, limits: &self.limits }, seq, message);
         }
     }
 
@@ -468,7 +472,7 @@ impl Driver {
             let workspace = workspace.clone();
             return self.out.push(Out::Again(Box::new(Happened::Control { workspace, run, control, by, ticket })));
         }
-        let places = Places { services: &self.services, flows: &self.flows };
+        let places = Places { services: &self.services, flows: &self.flows, limits: &self.limits };
         match control_input(places, active, control, by) {
             Ok(input) => active.queue.push_back(Queued { input, origin: Origin::Control(ticket) }),
             Err(text) => self.out.push(Out::Answer { ticket, answer: Err(ControlError::NotPossible(text)) }),
@@ -758,12 +762,13 @@ impl Active {
             Inbox::Delivered { payload } => {
                 Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) }
             }
-            Inbox::ChildEnded { run, status, conclusion, outputs, doubts } => {
-                let outputs = match self.flow.is_conductor() {
-                    true => sub_workflow_output(run, &outputs),
-                    false => child_outputs(run, status, &outputs),
-                };
-                Input::ChildEnded { run, status, conclusion, outputs, doubts }
+            Inbox::ChildEnded { run, status, conclusion, warned, outputs, doubts } if self.flow.is_conductor() => {
+                let outputs = sub_workflow_output(run, &outputs);
+                Input::ChildEnded { run, status, conclusion, warned, outputs, doubts }
+            }
+            Inbox::ChildEnded { run, status, conclusion, warned, outputs, doubts } => {
+                let (status, outputs) = self.child_gives(&places, run, (status, warned), outputs);
+                Input::ChildEnded { run, status, conclusion, warned, outputs, doubts }
             }
             Inbox::DoubtsBelow { run, count } => Input::DoubtsBelow { run, count },
             Inbox::ErrandLate { step, attempt, late, seen } => {
@@ -775,6 +780,36 @@ impl Active {
             Inbox::Asked { ticket, control, by } => return self.asked(places, seq, ticket, control, by),
         };
         self.queue.push_back(Queued { input, origin: Origin::Inbox(seq) });
+    }
+
+    /// What a step has of its sub-run. Where its old property `outputs` cannot be rendered, the step has failed.
+    fn child_gives(
+        &mut self,
+        places: &Places<'_>,
+        run: RunId,
+        (status, warned): (EndStatus, bool),
+        outputs: Json,
+    ) -> (EndStatus, Payload) {
+        let asks = |key: &&StepKey| match self.flow.index.task(key.task_id()).map(|task| &task.kind) {
+            Some(TaskKind::Subflow(spec)) if !spec.outputs.is_null() => true,
+            _ => false,
+        };
+        let waits = |(_, step): &(&StepKey, &Step)| matches!(step.work, semel_core::run::Work::Child { run: Some(of), .. } if of == run);
+        let asked = self.state.steps.iter().filter(waits).map(|(key, _)| key.clone()).find(|key| asks(&key));
+        let flow = self.flow.clone();
+        let spec = asked.as_ref().and_then(|key| flow.index.task(key.task_id())).map(|task| &task.kind);
+        let (Some(key), Some(TaskKind::Subflow(spec))) = (&asked, spec) else {
+            return (status, child_outputs(run, status, warned, &outputs));
+        };
+        match outputs_of_child(places.services, places.flows, &self.workspace, run, &spec.outputs) {
+            Ok(asked) => (status, child_outputs(run, status, warned, &asked)),
+            Err(message) => {
+                let now = places.services.store.now();
+                let message = format!("`outputs` cannot be rendered: {message}");
+                self.log(key, vec![LogLine { level: Level::Error, message }], places.limits.log_line_bytes_max, now);
+                (EndStatus::Failed, child_outputs(run, status, warned, &Json::Null))
+            }
+        }
     }
 
     /// A person's wish that came by way of another node.
@@ -801,8 +836,9 @@ fn lifter(input: &Input) -> Option<&By> {
 }
 
 /// The output a parent sees of a sub-run.
-fn child_outputs(run: RunId, status: EndStatus, outputs: &Json) -> Payload {
+fn child_outputs(run: RunId, status: EndStatus, warned: bool, outputs: &Json) -> Payload {
     let state = match status {
+        EndStatus::Completed if warned => "WARNING",
         EndStatus::Completed => "SUCCESS",
         EndStatus::Failed => "FAILED",
         EndStatus::Cancelled => "KILLED",

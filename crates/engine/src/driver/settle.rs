@@ -252,5 +252,11 @@ fn home_of(active: &Active, step: &StepKey, step_id: &str) -> Home {
     };
     let around = std::iter::successors(step.parent(), StepKey::parent).find(is_directory);
     let shared = around.map(|key| place(key.task_id(), &active.state.step_id(&key).hex()));
-    Home { workspace: active.workspace.clone(), run: Some(active.run), path: place(step.task_id(), step_id), shared }
+    Home {
+        workspace: active.workspace.clone(),
+        run: Some(active.run),
+        path: place(step.task_id(), step_id),
+        shared,
+        namespace: active.flow.flow_ref.namespace.clone(),
+    }
 }

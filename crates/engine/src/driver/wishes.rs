@@ -6,6 +6,7 @@ use crate::api::{Asking, ErrandTold};
 use crate::flows::{Flows, LoadedFlow};
 use crate::replay::journal_of;
 use crate::scope::Services;
+use semel_core::limits::Limits;
 use semel_core::run::{
     Back, Failure, Input, Payload, Redo, StepKey, TERMINATED, TERMINATED_AS_FAILED, Told, Upgrade, Wish, back_to,
 };
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub(super) struct Places<'a> {
     pub services: &'a Services,
     pub flows: &'a Flows,
+    pub limits: &'a Limits,
 }
 
 /// The definition that a wish has the run go on by.

@@ -237,6 +237,7 @@ pub fn subflow(name: String, inputs: Json, terms: StartTerms) -> SubflowSpec {
         wait: true,
         transmit_failed: true,
         key: None,
+        outputs: Json::Null,
         schedule_date: None,
         new_on_restart: false,
         terms: Some(Box::new(terms)),

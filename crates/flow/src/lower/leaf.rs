@@ -31,7 +31,7 @@ impl<'a> Context<'a> {
         object
     }
 
-    fn value(&mut self, node: &'a Node, name: &str, kind: FieldKind) -> Option<Json> {
+    pub fn value(&mut self, node: &'a Node, name: &str, kind: FieldKind) -> Option<Json> {
         let is_template = node.scalar().is_some_and(|scalar| scalar.is_template());
         match kind {
             FieldKind::Text => self.template(node, name).map(Json::String),

@@ -10,7 +10,9 @@ use crate::diagnostic::Finding;
 use crate::yaml::Node;
 use indexmap::IndexMap;
 use semel_core::duration;
-use semel_core::ir::{Group, LeafMode, Task, TaskKind, Template};
+use semel_core::ir::{
+    DIRECTORY_CACHE, FILES_PART, FieldKind, Group, KEEP_PART, LeafMode, NAMESPACE_FILES, Task, TaskKind, Template,
+};
 use serde_json::Value as Json;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,7 @@ pub(crate) enum Shape {
 }
 
 /// Of a working directory.
-const FILES_NOT_BUILT: &[&str] = &["namespaceFiles", "cache", "workerGroup", "logToFile"];
+const FILES_NOT_BUILT: &[&str] = &["workerGroup", "logToFile"];
 
 const PREFIXES: &[&str] = &["io.kestra.plugin.core.flow.", "io.kestra.core.tasks.flows.", "flow."];
 
@@ -109,7 +111,9 @@ impl Shape {
     pub fn own_fields(self) -> &'static [&'static str] {
         match self {
             Shape::Sequential | Shape::AllowFailure => &["tasks", "errors", "finally"],
-            Shape::WorkingDirectory => &["tasks", "errors", "finally", "inputFiles", "outputFiles"],
+            Shape::WorkingDirectory => {
+                &["tasks", "errors", "finally", "inputFiles", "outputFiles", "namespaceFiles", "cache"]
+            }
             Shape::Dag => &["tasks", "errors", "finally", "concurrent"],
             Shape::LoopUntil => super::loops::UNTIL,
             Shape::Loop => super::loops::LOOP,
@@ -196,14 +200,32 @@ impl<'a> Context<'a> {
 
     /// The files it is given are put there by a task of its own, before the others.
     fn working_directory(&mut self, fields: &Fields<'a>) -> Option<TaskKind> {
-        let given = fields.get("inputFiles").map(|node| self.tree(node));
-        let first = match (given, fields.get("id")) {
-            (Some(files), Some(id)) => {
-                let config = serde_json::json!({ "inputs": files });
-                let name = self.part_id(id, "_inputs");
+        let mut config = serde_json::Map::new();
+        config.extend(fields.get("inputFiles").map(|node| ("inputs".to_owned(), self.tree(node))));
+        if let Some(node) = fields.get("namespaceFiles") {
+            let wanted = self.value(node, "namespaceFiles", FieldKind::Object(NAMESPACE_FILES));
+            config.extend(wanted.map(|wanted| ("namespaceFiles".to_owned(), wanted)));
+        }
+        let cache = fields.get("cache").and_then(|node| self.value(node, "cache", FieldKind::Object(DIRECTORY_CACHE)));
+        let cache = cache.zip(fields.get("id")).map(|(mut cache, id)| {
+            // In a loop each value has one of its own.
+            let id = id.scalar().map(|scalar| scalar.text.as_str()).unwrap_or_default();
+            cache["of"] = Json::String(format!("{id}{{{{ taskrun.value is defined ? '/' ~ taskrun.value : '' }}}}"));
+            cache
+        });
+        config.extend(cache.clone().map(|cache| ("cache".to_owned(), cache)));
+        let last = cache.zip(fields.get("id")).map(|(cache, id)| {
+            let config = serde_json::json!({ "keep": cache });
+            let name = self.part_id(id, KEEP_PART);
+            part(name, "storage.LocalFiles", TaskKind::Leaf { mode: LeafMode::Effect, config })
+        });
+        let first = match fields.get("id").filter(|_| !config.is_empty()) {
+            Some(id) => {
+                let config = Json::Object(config);
+                let name = self.part_id(id, FILES_PART);
                 Some(part(name, "storage.LocalFiles", TaskKind::Leaf { mode: LeafMode::Effect, config }))
             }
-            _ => None,
+            None => None,
         };
         let mut output_files = Vec::new();
         if let Some(node) = fields.get("outputFiles") {
@@ -212,6 +234,7 @@ impl<'a> Context<'a> {
         }
         let mut group = self.group(fields, Shape::WorkingDirectory)?;
         group.tasks.splice(0..0, first);
+        group.tasks.extend(last);
         Some(TaskKind::WorkingDirectory { output_files, group })
     }
 

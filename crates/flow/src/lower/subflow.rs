@@ -3,6 +3,7 @@
 use super::fields::Fields;
 use super::ids::{FLOW_ID, NAMESPACE, Rule};
 use super::labels::Owner;
+use super::values::short;
 use super::{Context, StaticSubflow};
 use crate::templates;
 use crate::yaml::Node;
@@ -22,9 +23,9 @@ pub(crate) const FIELDS: &[&str] = &[
     "idempotencyKey",
     "scheduleDate",
     "restartBehavior",
+    "outputs",
 ];
-pub(crate) const NOT_BUILT: &[&str] =
-    &["outputs", "workerGroup", "logToFile", "taskCache", "version", "assets", "conditions"];
+pub(crate) const NOT_BUILT: &[&str] = &["workerGroup", "logToFile", "taskCache", "version", "assets", "conditions"];
 
 impl<'a> Context<'a> {
     /// `what` is the type of the task.
@@ -46,6 +47,7 @@ impl<'a> Context<'a> {
         let schedule_date = fields.get("scheduleDate").and_then(|node| self.template(node, "scheduleDate"));
         let restart = fields.get("restartBehavior");
         let restart = restart.and_then(|node| self.word(node, "restartBehavior", &["RETRY_FAILED", "NEW_EXECUTION"]));
+        let outputs = fields.get("outputs").and_then(|node| self.outputs_of_subflow(node));
         let (namespace, flow_id) = (namespace?, flow_id?);
         self.remember_target(&namespace, &flow_id, flow_node?);
         Some(SubflowSpec {
@@ -58,10 +60,22 @@ impl<'a> Context<'a> {
             wait,
             transmit_failed,
             key,
+            outputs: outputs.unwrap_or_default(),
             schedule_date,
             new_on_restart: restart == Some("NEW_EXECUTION"),
             terms: None,
         })
+    }
+
+    /// Templates that see the sub-run: what they name is known there.
+    fn outputs_of_subflow(&mut self, node: &'a Node) -> Option<Json> {
+        let fields = self.map(node, "`outputs`")?;
+        let mut outputs = serde_json::Map::new();
+        for entry in fields.entries() {
+            let text = self.only_parsed(&entry.value, &format!("outputs.{}", short(&entry.key)))?;
+            outputs.insert(entry.key.clone(), Json::String(text));
+        }
+        Some(Json::Object(outputs))
     }
 
     fn target_part(&mut self, node: &'a Node, name: &str, rule: Rule) -> Option<String> {

@@ -30,18 +30,8 @@ pub(crate) const COMMON: &[&str] = &[
 /// Properties of every task in Kestra that this build does not have.
 pub(crate) const NOT_BUILT: &[&str] = &["workerGroup", "logToFile", "taskCache", "version", "assets", "conditions"];
 /// As [`NOT_BUILT`], with what only some tasks without tasks of their own have there.
-const LEAF_NOT_BUILT: &[&str] = &[
-    "workerGroup",
-    "logToFile",
-    "taskCache",
-    "version",
-    "assets",
-    "conditions",
-    "namespaceFiles",
-    "dependencies",
-    "outputDirectory",
-    "encryptBody",
-];
+const LEAF_NOT_BUILT: &[&str] =
+    &["workerGroup", "logToFile", "taskCache", "version", "assets", "conditions", "dependencies", "encryptBody"];
 pub(crate) const LOG_LEVELS: &[&str] = &["TRACE", "DEBUG", "INFO", "WARN", "ERROR"];
 
 /// What a task's `type` names.

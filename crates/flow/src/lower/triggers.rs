@@ -7,6 +7,7 @@ use super::labels::Owner;
 use super::tasks::LOG_LEVELS;
 use super::values::short;
 use super::{Context, Moment};
+use crate::check::KESTRA_TYPES;
 use crate::codes;
 use crate::diagnostic::Finding;
 use crate::suggest;
@@ -163,7 +164,12 @@ impl<'a> Context<'a> {
     /// Reports an input name that the flow does not declare.
     pub fn declared_input(&mut self, name: &str, at: &Range<usize>) {
         if let Some((message, help)) = self.undeclared_input(name) {
-            self.report(Finding::error(codes::UNKNOWN_INPUT, at.clone(), message).maybe_suggest(help));
+            // Kestra passes over such a value, and so does a run here.
+            let finding = match self.source.text.contains(KESTRA_TYPES) {
+                true => Finding::warning(codes::UNKNOWN_INPUT, at.clone(), message),
+                false => Finding::error(codes::UNKNOWN_INPUT, at.clone(), message),
+            };
+            self.report(finding.maybe_suggest(help));
         }
     }
 

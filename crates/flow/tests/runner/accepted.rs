@@ -340,7 +340,7 @@ fn a_working_directory_is_given_its_files_by_a_task_of_its_own() {
     let flow = accept(&tasks(text)).flow;
     let TaskKind::WorkingDirectory { output_files, group } = &flow.tasks[0].kind else { panic!("a directory") };
     let ids: Vec<&str> = group.tasks.iter().map(|task| task.id.as_str()).collect();
-    assert_eq!((ids, output_files.as_slice()), (vec!["dir_inputs", "say"], &["*.txt".to_owned()][..]));
+    assert_eq!((ids, output_files.as_slice()), (vec!["dir.files", "say"], &["*.txt".to_owned()][..]));
 }
 
 #[test]
@@ -379,4 +379,23 @@ fn a_holiday_is_one_of_a_country() {
         })
         .collect();
     assert_eq!(countries, ["FR", "{{ vars.country }}"]);
+}
+
+#[test]
+fn a_trigger_in_kestra_s_names_may_name_an_input_that_is_not_there() {
+    let trigger =
+        "triggers:\n  - {id: s, type: io.kestra.plugin.core.trigger.Schedule, cron: '@daily', inputs: {user: a}}\n";
+    let flow = accept(&with(trigger));
+    assert_eq!(flow.warnings.iter().map(|found| found.code).collect::<Vec<_>>(), ["unknown_input"]);
+}
+
+#[test]
+fn a_working_directory_begins_with_files_of_the_namespace() {
+    let dir = "  - id: dir\n    type: flow.WorkingDirectory\n    namespaceFiles: {include: ['*.sql'], ifExists: warn}\n    \
+        tasks:\n      - {id: say, type: log.Log, message: hi}\n";
+    let flow = accept(&tasks(dir)).flow;
+    let TaskKind::WorkingDirectory { group, .. } = &flow.tasks[0].kind else { panic!("{:?}", flow.tasks[0]) };
+    let TaskKind::Leaf { config, .. } = &group.tasks[0].kind else { panic!("{:?}", group.tasks[0]) };
+    let expected = serde_json::json!({"namespaceFiles": {"include": ["*.sql"], "ifExists": "WARN"}});
+    assert_eq!((group.tasks[0].id.as_str(), config), ("dir.files", &expected));
 }

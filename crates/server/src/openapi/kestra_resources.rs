@@ -67,6 +67,17 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Delete, "/namespaces/{namespace}/kv") => {
             takes(object([may("keys", list(text()))]), Answers::Json(object([has("keys", list(text()))])))
         }
+        (Verb::Get, "/namespaces/{namespace}/files" | "/namespaces/{namespace}/files/export") => {
+            answers(Answers::Text("application/octet-stream"))
+        }
+        (Verb::Post, "/namespaces/{namespace}/files") => {
+            Shape { body: None, body_required: true, answers: Answers::Empty }
+        }
+        (Verb::Put | Verb::Delete, "/namespaces/{namespace}/files")
+        | (Verb::Post, "/namespaces/{namespace}/files/directory") => answers(Answers::Empty),
+        (Verb::Get, "/namespaces/{namespace}/files/directory") => shows(list(file_attributes())),
+        (Verb::Get, "/namespaces/{namespace}/files/stats") => shows(file_attributes()),
+        (Verb::Get, "/namespaces/{namespace}/files/search") => shows(list(text())),
         (Verb::Get, "/secrets" | "/namespaces/{namespace}/secrets") => shows(object([
             has("readOnly", flag()),
             has("results", list(object([has("key", text())]))),
@@ -158,6 +169,16 @@ fn kv_entry() -> Json {
         may("creationDate", time()),
         has("updateDate", time()),
         may("expirationDate", time()),
+    ])
+}
+
+fn file_attributes() -> Json {
+    object([
+        has("type", words(["File", "Directory"])),
+        has("fileName", text()),
+        has("size", number()),
+        has("lastModifiedTime", number()),
+        has("creationTime", number()),
     ])
 }
 

@@ -149,6 +149,13 @@ async fn a_follower_gets_start_and_end_and_an_expression_is_read_in_the_light_of
     assert!(eval(String::new(), "{{ nothing }}").await.expect(200).json["error"].is_string());
     let task_run = made.json["taskRunList"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(eval(format!("/{task_run}"), "{{ task.id }}").await.expect(200).json, json!({"result": "say"}));
+    // Also what no expression of the flow reads can be asked for.
+    let quiet = "id: quiet\nnamespace: shop\ntasks:\n  - {id: say, type: debug.Return, format: unread}\n";
+    server.push(quiet).await.expect(200);
+    let made = create(&server, "shop/quiet?wait=true").await.expect(200);
+    let path = format!("/api/v1/main/executions/{}/eval", id(&made));
+    let asked = server.send(request("POST", &path).body(Body::from("{{ outputs.say.value }}")).unwrap()).await;
+    assert_eq!(asked.expect(200).json, json!({"result": "unread"}));
 }
 
 #[tokio::test]

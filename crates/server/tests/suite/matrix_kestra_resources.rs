@@ -49,6 +49,17 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Put, "/namespaces/{namespace}/kv/{key}") => write("/namespaces/shop/kv/k", "\"x\""),
         (Verb::Delete, "/namespaces/{namespace}/kv/{key}") => write("/namespaces/shop/kv/k", ""),
         (Verb::Delete, "/namespaces/{namespace}/kv") => write("/namespaces/shop/kv", "{\"keys\":[\"k\"]}"),
+        (Verb::Get, "/namespaces/{namespace}/files") => row("/namespaces/shop/files?path=none", "", 404, false),
+        (Verb::Post, "/namespaces/{namespace}/files") => row("/namespaces/shop/files?path=a", "", 422, false),
+        (Verb::Put, "/namespaces/{namespace}/files") => row("/namespaces/shop/files?from=a&to=b", "", 404, false),
+        (Verb::Delete, "/namespaces/{namespace}/files") => row("/namespaces/shop/files?path=none", "", 200, false),
+        (Verb::Get, "/namespaces/{namespace}/files/directory") => read("/namespaces/shop/files/directory"),
+        (Verb::Post, "/namespaces/{namespace}/files/directory") => {
+            row("/namespaces/shop/files/directory?path=a", "", 200, false)
+        }
+        (Verb::Get, "/namespaces/{namespace}/files/stats") => read("/namespaces/shop/files/stats"),
+        (Verb::Get, "/namespaces/{namespace}/files/search") => read("/namespaces/shop/files/search?q=a"),
+        (Verb::Get, "/namespaces/{namespace}/files/export") => read("/namespaces/shop/files/export"),
         (Verb::Get, "/namespaces/{namespace}/secrets") => read("/namespaces/shop/secrets"),
         (Verb::Get, "/namespaces/{namespace}/inherited-secrets") => read("/namespaces/shop/inherited-secrets"),
 

@@ -94,11 +94,12 @@ pub fn read_upload(row: &Row) -> Result<(UploadKey, Millis), Error> {
     Ok(((row.ws(0)?, row.run(1)?, row.hash(2)?), row.millis(3)?))
 }
 
-/// Settles what was begun before `$1`, at most `$2` of it. Every part sees the tables as they were before.
+/// Settles what was begun before `$1`, at most `$2` of it. Every part sees the tables as they were before. Files of a
+/// namespace are kept under an id of version 8, as [`semel_core::files::shelf`] makes it, and have no run.
 pub const SWEEP: &str = "WITH old AS MATERIALIZED (SELECT t.ws, t.run, t.file FROM uploads t WHERE t.at < $1 \
     ORDER BY t.at, t.ws, t.run, t.file LIMIT $2 FOR UPDATE OF t SKIP LOCKED), \
     lost AS MATERIALIZED (SELECT o.* FROM old o \
-    WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.ws = o.ws AND r.id = o.run) \
+    WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.ws = o.ws AND r.id = o.run) AND substr(o.run::text, 15, 1) <> '8' \
     OR NOT EXISTS (SELECT 1 FROM files f WHERE f.ws = o.ws AND f.run = o.run AND f.file = o.file)), \
     gone_files AS (DELETE FROM files f USING lost l WHERE f.ws = l.ws AND f.run = l.run AND f.file = l.file), \
     gone_chunks AS (DELETE FROM file_chunks c USING lost l WHERE c.ws = l.ws AND c.run = l.run AND c.file = l.file) \

@@ -4,6 +4,7 @@ use crate::classify::damaged;
 use crate::codec::{Checksum, Columns, int};
 use crate::names::Cx;
 use rusqlite::{Result, Row, params};
+use semel_core::files::is_shelf;
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::{FileChunk, FileRow};
 
@@ -117,10 +118,13 @@ pub fn sweep(cx: &Cx, before: Millis, limit: u32) -> Result<u64> {
 
 fn settle(cx: &Cx, ws: i64, run: RunId, file: Hash16) -> Result<()> {
     let key = params![ws, run.as_bytes(), file.0];
+    if !is_shelf(run) {
+        let sql = "DELETE FROM files WHERE ws = ?1 AND run = ?2 AND file = ?3 \
+             AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.ws = ?1 AND r.id = ?2)";
+        cx.exec(sql, key)?;
+    }
     for sql in [
         "DELETE FROM uploads WHERE ws = ?1 AND run = ?2 AND file = ?3",
-        "DELETE FROM files WHERE ws = ?1 AND run = ?2 AND file = ?3 \
-         AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.ws = ?1 AND r.id = ?2)",
         "DELETE FROM file_chunks WHERE ws = ?1 AND run = ?2 AND file = ?3 \
          AND NOT EXISTS (SELECT 1 FROM files f WHERE f.ws = ?1 AND f.run = ?2 AND f.file = ?3)",
     ] {

@@ -184,6 +184,7 @@ macro_rules! conformance_cases {
             files::an_erased_run_gets_no_file,
             files::a_sweep_drops_what_came_to_nothing,
             files::a_sweep_keeps_what_a_run_has,
+            files::a_sweep_keeps_what_a_namespace_has,
             checks::a_journal_that_does_not_parse_is_found,
             checks::work_after_the_end_is_found,
             checks::a_snapshot_of_another_state_is_found,

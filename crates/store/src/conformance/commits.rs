@@ -343,6 +343,7 @@ pub fn a_parent_hears_of_the_end(b: &Bench) {
         run: child,
         status: EndStatus::Completed,
         conclusion: None,
+        warned: false,
         outputs: json!({"total": 7}),
         doubts: 0,
     };

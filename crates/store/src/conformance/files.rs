@@ -150,6 +150,17 @@ pub fn a_sweep_drops_what_came_to_nothing(b: &Bench) {
     }
 }
 
+pub fn a_sweep_keeps_what_a_namespace_has(b: &Bench) {
+    let (shelf, prefix) = semel_core::files::shelf("company.team");
+    small(b, shelf, &format!("{prefix}f"), 1, b"ab");
+    // Half of one, that came to nothing.
+    chunk(b, shelf, 2, 0, b"xy");
+    b.pass(DAY_MS + 1);
+    assert_eq!(b.sweep(100), 2);
+    assert_eq!(contents(b, shelf, &format!("{prefix}f")).unwrap(), b"ab");
+    assert_eq!((b.rows("chunks").len(), b.rows("uploads").len()), (1, 0));
+}
+
 pub fn a_sweep_keeps_what_a_run_has(b: &Bench) {
     let run = b.start(b.event());
     small(b, run, "/f", 1, b"ab");

@@ -450,7 +450,14 @@ impl<'a> Program<'a> {
             Inbox::Promoted,
             Inbox::Cancel { by: by() },
             Inbox::Delivered { payload: payload.clone() },
-            Inbox::ChildEnded { run: other, status: EndStatus::Failed, conclusion: None, outputs: payload, doubts: 1 },
+            Inbox::ChildEnded {
+                run: other,
+                status: EndStatus::Failed,
+                conclusion: None,
+                warned: false,
+                outputs: payload,
+                doubts: 1,
+            },
             Inbox::DoubtsBelow { run: other, count: 2 },
             Inbox::Restart { by: by() },
         ]);

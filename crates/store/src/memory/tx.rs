@@ -7,6 +7,7 @@ use crate::script::RELEASED_FROM;
 use crate::tx::{Look, Result, Tx};
 use crate::work::{ErrandQueue, FileChunk};
 use semel_core::admission::{Claim, Lane};
+use semel_core::files::is_shelf;
 use semel_core::ir::ErrandKind;
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde_json::Value as Json;
@@ -524,7 +525,7 @@ impl Tx for MemoryTx<'_> {
                 *ws == workspace && *of == run && row.file == file
             };
             let path = self.tables.files.iter().find(is_named).map(|(_, row)| row.path.clone());
-            let has_run = self.tables.runs.contains_key(&(workspace.clone(), run));
+            let has_run = is_shelf(run) || self.tables.runs.contains_key(&(workspace.clone(), run));
             if path.is_none() || !has_run {
                 self.delete_chunks(&workspace, run, file)?;
             }

@@ -137,7 +137,7 @@ fn stop_child(tx: &mut dyn Tx, run: &mut RunRow, child: RunId, by: &By, out: &mu
     let watch = watch_hash(child);
     lanes::leave(tx, &run.workspace, watch, run.id)?;
     let (status, outputs) = (EndStatus::Cancelled, Json::Null);
-    let message = Inbox::ChildEnded { run: child, status, conclusion: None, outputs, doubts: 0 };
+    let message = Inbox::ChildEnded { run: child, status, conclusion: None, warned: false, outputs, doubts: 0 };
     tx.push_inbox(&run.workspace, run.id, &message)?;
     run.active = true;
     out.wake.push(run.id);
@@ -448,8 +448,8 @@ fn admit_child(
             if let Some(status) = ended(child.status) {
                 // It ended before we came: hear of it by the same way as of any end.
                 let outputs = tx.run_values(&run.workspace, child.id)?.outputs.unwrap_or(Json::Null);
-                let conclusion = child.conclusion;
-                let message = Inbox::ChildEnded { run: child.id, status, conclusion, outputs, doubts: 0 };
+                let (conclusion, warned) = (child.conclusion, child.warned);
+                let message = Inbox::ChildEnded { run: child.id, status, conclusion, warned, outputs, doubts: 0 };
                 tx.push_inbox(&run.workspace, run.id, &message)?;
                 run.active = true;
                 out.wake.push(run.id);

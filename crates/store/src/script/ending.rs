@@ -152,8 +152,8 @@ pub(super) fn settle_end(tx: &mut dyn Tx, run: &RunRow, status: EndStatus, outpu
 }
 
 fn ended_message(run: &RunRow, status: EndStatus, outputs: &Json) -> Inbox {
-    let (conclusion, outputs) = (run.conclusion, outputs.clone());
-    Inbox::ChildEnded { run: run.id, status, conclusion, outputs, doubts: run.open_doubts }
+    let (conclusion, warned, outputs) = (run.conclusion, run.warned, outputs.clone());
+    Inbox::ChildEnded { run: run.id, status, conclusion, warned, outputs, doubts: run.open_doubts }
 }
 
 /// Tells everyone who watches the run. While a doubt is open they stay: the verdict is for them too.

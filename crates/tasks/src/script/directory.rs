@@ -1,10 +1,11 @@
 //! The working directory of a step: made, filled from files, emptied into files, removed.
 
-use super::glob;
+use super::{OUTPUTS, glob};
 use crate::files::{Desk, FileWriter};
+use crate::namespace_files::{IfExists, NamespaceFiles};
 use crate::{TaskError, config};
 use semel_core::Hash16;
-use semel_core::files::{address, is_address};
+use semel_core::files::{OUTPUT_DIRECTORY, WORKING_DIRECTORY, address, is_address};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,6 +28,8 @@ pub struct Directory {
 impl Directory {
     pub fn make(home: &Path, step_id: &str) -> Result<Directory, TaskError> {
         fs::create_dir_all(home).map_err(|error| failed("the directory of scripts", &error))?;
+        // Scripts are told where files are, and run in the directory itself.
+        let home = fs::canonicalize(home).map_err(|error| failed("the directory of scripts", &error))?;
         let mut number = 0_u32;
         loop {
             // Another attempt at the same step may still be going away.
@@ -41,6 +44,20 @@ impl Directory {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub fn make_folder(&self, name: &str) -> Result<(), TaskError> {
+        fs::create_dir_all(self.path.join(name)).map_err(|error| failed(name, &error))
+    }
+
+    /// What an expression calls the directory is where it is.
+    pub fn located(&self, text: &str) -> String {
+        if !text.contains(WORKING_DIRECTORY) && !text.contains(OUTPUT_DIRECTORY) {
+            return text.to_owned();
+        }
+        let place = |path: &Path| path.to_string_lossy().into_owned();
+        let text = text.replace(OUTPUT_DIRECTORY, &place(&self.path.join(OUTPUTS)));
+        text.replace(WORKING_DIRECTORY, &place(&self.path))
     }
 }
 
@@ -122,12 +139,43 @@ pub fn fill(desk: &Desk, directory: &Directory, files: &[(String, String)]) -> R
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|error| failed(name, &error))?;
         }
+        if value.starts_with("file:///") {
+            return Err(TaskError::not_built(format!("`{name}`: files of the server's own machine are not offered")));
+        }
         match is_address(value) {
             true => copy_out(desk, value, &path)?,
             false => fs::write(&path, value).map_err(|error| failed(name, &error))?,
         }
     }
     Ok(())
+}
+
+/// Writes files of namespaces; the names that were taken and are to be warned of.
+pub fn fill_from_namespaces(
+    desk: &Desk,
+    directory: &Directory,
+    wanted: &NamespaceFiles,
+    files_max: usize,
+) -> Result<Vec<String>, TaskError> {
+    let mut warned = Vec::new();
+    for (name, at) in wanted.list(desk, files_max)? {
+        let path = inside(directory, &name)?;
+        match wanted.if_exists {
+            IfExists::Fail if path.exists() => {
+                let message = format!("the working directory has a file `{name}` already");
+                return Err(TaskError { code: "file_exists", message });
+            }
+            IfExists::Warn if path.exists() => warned.push(name),
+            IfExists::Ignore if path.exists() => {}
+            _ => {
+                if let Some(parent) = path.parent() {
+                    fs::create_dir_all(parent).map_err(|error| failed(&name, &error))?;
+                }
+                copy_out(desk, &address(&at.path), &path)?;
+            }
+        }
+    }
+    Ok(warned)
 }
 
 fn copy_out(desk: &Desk, uri: &str, path: &Path) -> Result<(), TaskError> {
@@ -147,7 +195,8 @@ fn copy_out(desk: &Desk, uri: &str, path: &Path) -> Result<(), TaskError> {
 /// Replaces the addresses of files in a text by the names of local copies.
 pub fn bring(desk: &Desk, directory: &Directory, text: &str) -> Result<String, TaskError> {
     let mut out = String::new();
-    let mut rest = text;
+    let located = directory.located(text);
+    let mut rest = located.as_str();
     while let Some(at) = rest.find("kestra:///") {
         let (before, from) = rest.split_at(at);
         let is_part = |c: char| c.is_ascii_alphanumeric() || "-%._+~#=/:".contains(c);
@@ -191,6 +240,18 @@ pub fn collect(
         kept.insert(name, Json::String(uri));
     }
     Ok(kept)
+}
+
+/// Keeps all files of a folder of the directory; their names in that folder and their addresses.
+pub fn collect_all(
+    desk: &Desk,
+    directory: &Directory,
+    folder: &str,
+    files_max: usize,
+) -> Result<Map<String, Json>, TaskError> {
+    let kept = collect(desk, directory, &[format!("{folder}/**")], files_max)?;
+    let inner = |name: String| name.strip_prefix(folder).map_or(name.clone(), |rest| rest[1..].to_owned());
+    Ok(kept.into_iter().map(|(name, uri)| (inner(name), uri)).collect())
 }
 
 /// Regular files only: a link could lead to whatever the server may read.

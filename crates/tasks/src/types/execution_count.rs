@@ -1,15 +1,14 @@
 //! `execution.Count`: how many runs flows or namespaces had.
 
-use super::process::texts;
+use super::purge::{instant, states};
 use super::{field, required};
+use crate::config::texts;
 use crate::effect::{EffectWork, Performing, Request, Tools, blocking, pure};
 use crate::files::{CountOf, Desk};
 use crate::registry::Work;
 use crate::{TaskError, config};
-use semel_core::Millis;
 use semel_core::ir::{EffectClass, FieldKind, LeafMode, TaskSpec};
 use semel_core::limits::Limits;
-use semel_core::run::KestraState;
 use serde_json::{Value as Json, json};
 
 pub const SPEC: TaskSpec = TaskSpec {
@@ -57,12 +56,8 @@ fn count(desk: &Desk, request: &Request, _: &Limits) -> Result<Json, TaskError> 
 
 /// Each flow, then each namespace.
 fn asked(config: &Json) -> Result<Vec<CountOf>, TaskError> {
-    let states = texts(config, "states")?.into_iter().map(|word| {
-        let unknown = || TaskError::config(format!("`states`: `{word}` is not the state of a run"));
-        KestraState::parse(word.trim()).ok_or_else(unknown)
-    });
     let all = CountOf {
-        states: states.collect::<Result<_, _>>()?,
+        states: states(config, "states")?,
         from: instant(config, "startDate")?,
         to: instant(config, "endDate")?,
         ..CountOf::default()
@@ -82,10 +77,4 @@ fn asked(config: &Json) -> Result<Vec<CountOf>, TaskError> {
         true => Err(TaskError::config("`flows` or `namespaces` must say what to count")),
         false => Ok(asked),
     }
-}
-
-fn instant(config: &Json, name: &str) -> Result<Option<Millis>, TaskError> {
-    let wrong = || TaskError::config(format!("`{name}` must be a date such as 2026-05-01T08:00:00Z"));
-    let text = config::text(config, name).filter(|text| !text.trim().is_empty());
-    text.map(|text| Millis::parse_rfc3339(text.trim()).ok_or_else(wrong)).transpose()
 }

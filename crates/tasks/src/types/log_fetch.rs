@@ -1,8 +1,8 @@
 //! `log.Fetch`: the lines of a run's log, as a file with one JSON object in each row.
 
 use super::field;
-use super::process::texts;
 use super::storage::named;
+use crate::config::texts;
 use crate::effect::{EffectWork, Performing, Request, Tools, blocking, pure};
 use crate::files::Desk;
 use crate::inline::Level;

@@ -27,9 +27,10 @@ pub const WORK: Work = Work::Inline(run);
 
 fn run(config: &Json) -> Result<InlineOutcome, TaskError> {
     let level = config::text(config, "level").map_or(Ok(Level::Info), |text| text.parse())?;
-    let messages = match config::present(config, "message") {
+    let messages = match config.get("message") {
         None => return Err(TaskError::config("`message` is missing")),
         Some(Json::Array(lines)) => lines.iter().map(config::as_text).collect(),
+        // An expression may come to nothing.
         Some(line) => vec![config::as_text(line)],
     };
     let logs = messages.into_iter().map(|message| LogLine { level, message }).collect();

@@ -2,10 +2,11 @@
 
 use super::field;
 use crate::TaskError;
-use crate::config;
+use crate::config::{self, texts};
 use crate::effect::{EffectWork, Performing, Request, Tools};
+use crate::namespace_files::NamespaceFiles;
 use crate::script::{self, Script, input_files};
-use semel_core::ir::{EffectClass, FieldKind, FieldSpec};
+use semel_core::ir::{EffectClass, FieldKind, FieldSpec, NAMESPACE_FILES};
 use serde_json::Value as Json;
 
 const NO_WARNING: &str = "is not offered: a script that ends with 0 is a success";
@@ -23,6 +24,13 @@ pub const OUTPUT_FILES: FieldSpec =
 pub const WARNING: FieldSpec = field("warningOnStdErr", FieldKind::Only(false, NO_WARNING), "Only false.");
 pub const RUNNER: FieldSpec = field("taskRunner", FieldKind::Any, "Only core.runner.Process.");
 pub const OLD_RUNNER: FieldSpec = field("runner", FieldKind::Choice(&["PROCESS"]), "Only PROCESS.");
+pub const NAMESPACE: FieldSpec = field(
+    "namespaceFiles",
+    FieldKind::Object(NAMESPACE_FILES),
+    "Files of the namespace to put into the working directory.",
+);
+pub const OUTPUT_DIRECTORY: FieldSpec =
+    field("outputDirectory", FieldKind::Bool, "Keep what is in the folder `{{ outputDir }}`; false by default.");
 pub const IMAGE: FieldSpec =
     field("containerImage", FieldKind::Text, "Accepted: scripts run as processes of this machine.");
 pub const OLD_IMAGE: FieldSpec =
@@ -42,19 +50,6 @@ pub fn perform(tools: &Tools, request: Request, plan: fn(&Json) -> Result<Script
     Box::pin(script::run(tools, request, plan))
 }
 
-/// A list of texts, or one.
-pub fn texts(config: &Json, name: &str) -> Result<Vec<String>, TaskError> {
-    match config::present(config, name) {
-        None => Ok(Vec::new()),
-        Some(Json::Array(items)) => Ok(items.iter().map(config::as_text).collect()),
-        Some(Json::Object(_)) => Err(TaskError::config(format!("`{name}` must be a text or a list of texts"))),
-        Some(single) => match config::decoded(single) {
-            Json::Array(items) => Ok(items.iter().map(config::as_text).collect()),
-            _ => Ok(vec![config::as_text(single)]),
-        },
-    }
-}
-
 /// The script that runs these commands, one after the other.
 pub fn script(config: &Json, commands: Vec<String>) -> Result<Script, TaskError> {
     process_only(config)?;
@@ -65,6 +60,13 @@ pub fn script(config: &Json, commands: Vec<String>) -> Result<Script, TaskError>
     let mut lines = Vec::new();
     if config::flag(config, "failFast", true)? {
         lines.push("set -e".to_owned());
+    }
+    let packages = texts(config, "dependencies")?;
+    if !packages.is_empty() {
+        if config::present(config, "interpreter").is_some() {
+            return Err(TaskError::config("`dependencies` are installed by the shell: leave out `interpreter`"));
+        }
+        lines.extend(installed(&packages));
     }
     lines.extend(texts(config, "beforeCommands")?);
     lines.extend(commands);
@@ -83,7 +85,19 @@ pub fn script(config: &Json, commands: Vec<String>) -> Result<Script, TaskError>
         source: None,
         input_files: input_files(config, "inputFiles")?,
         output_files: texts(config, "outputFiles")?,
+        namespace_files: NamespaceFiles::read(config)?,
+        output_directory: config::flag(config, "outputDirectory", false)?,
     })
+}
+
+/// Python finds what is installed into a folder of the working directory.
+fn installed(packages: &[String]) -> [String; 2] {
+    let quoted: Vec<String> = packages.iter().map(|name| format!("'{}'", name.replace('\'', "'\\''"))).collect();
+    let install = "python3 -m pip install --quiet --disable-pip-version-check --target \"$WORKING_DIR/.packages\" --";
+    [
+        format!("{install} {} || exit 1", quoted.join(" ")),
+        "export PYTHONPATH=\"$WORKING_DIR/.packages${PYTHONPATH:+:$PYTHONPATH}\"".to_owned(),
+    ]
 }
 
 /// The script that is written to a file and run from it.

@@ -3,10 +3,13 @@
 //! The directory is that of the `flow.WorkingDirectory` around the task; outside of one it holds what the task puts there.
 
 use super::field;
-use super::process::texts;
 use crate::TaskError;
+use crate::config::texts;
+use crate::directory_cache::DirectoryCache;
 use crate::effect::{EffectWork, Performing, Request, Tools, blocking, pure};
 use crate::files::Desk;
+use crate::inline::Level;
+use crate::namespace_files::{IfExists, NamespaceFiles};
 use crate::registry::Work;
 use crate::script::{glob, input_files};
 use semel_core::files::is_address;
@@ -36,6 +39,15 @@ fn perform(tools: &Tools, request: Request) -> Performing<'_> {
 
 fn local_files(desk: &Desk, request: &Request, limits: &Limits) -> Result<Json, TaskError> {
     let space = desk.space();
+    if let Some(cache) = DirectoryCache::read(&request.config, "cache")? {
+        cache.restore(desk)?;
+    }
+    if let Some(cache) = DirectoryCache::read(&request.config, "keep")? {
+        cache.keep(desk, limits)?;
+    }
+    if let Some(wanted) = NamespaceFiles::read(&request.config)? {
+        from_namespaces(desk, request, &wanted, limits)?;
+    }
     for (name, value) in input_files(&request.config, "inputs")? {
         let name = plain_path(&name)?;
         match is_address(&value) {
@@ -57,6 +69,29 @@ fn local_files(desk: &Desk, request: &Request, limits: &Limits) -> Result<Json, 
         }
     }
     Ok(json!({"uris": uris}))
+}
+
+/// What a `flow.WorkingDirectory` is given of its namespace, before all else.
+fn from_namespaces(desk: &Desk, request: &Request, wanted: &NamespaceFiles, limits: &Limits) -> Result<(), TaskError> {
+    let space = desk.space();
+    for (name, at) in wanted.list(desk, limits.step_files_max)? {
+        let path = space.path_of(&name);
+        let is_taken = wanted.if_exists != IfExists::Overwrite
+            && desk.files.find(&desk.home.workspace, &address(&path))?.is_some();
+        match wanted.if_exists {
+            IfExists::Fail if is_taken => {
+                let message = format!("the working directory has a file `{name}` already");
+                return Err(TaskError { code: "file_exists", message });
+            }
+            IfExists::Warn if is_taken => {
+                let text = format!("the working directory has a file `{name}` already; it stays as it is");
+                request.log.say(Level::Warn, text);
+            }
+            IfExists::Ignore if is_taken => {}
+            _ => _ = desk.copy(&address(&at.path), desk.create_at(&path)?)?,
+        }
+    }
+    Ok(())
 }
 
 /// A name that stays inside the directory, without dots.

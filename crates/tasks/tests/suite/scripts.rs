@@ -101,6 +101,53 @@ async fn an_address_in_a_command_is_a_local_file() {
 }
 
 #[tokio::test]
+async fn a_script_is_told_where_it_works_and_where_its_outputs_go() {
+    let (_directory, bench) = bench();
+    let config = json!({
+        "commands": [
+            "test \"kestra:working-directory\" = \"$(pwd)\"",
+            "cat kestra:working-directory/in.txt > kestra:output-directory/a.txt",
+            "mkdir kestra:output-directory/b && echo deep > outputs/b/c.txt",
+        ],
+        "inputFiles": {"in.txt": "kestra:working-directory"},
+        "outputDirectory": true,
+    });
+    let output = run(&bench, config).await;
+    let files = output["outputFiles"].as_object().unwrap();
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["a.txt", "b/c.txt"]);
+    assert!(bench.text(&files["a.txt"]).starts_with('/'), "a directory is named from the root on");
+}
+
+#[tokio::test]
+async fn files_of_the_machine_are_not_given() {
+    let (_directory, bench) = bench();
+    let config = json!({"commands": ["true"], "inputFiles": {"x": "file:///etc/hostname"}});
+    assert_eq!(bench.verdict("process.Commands", config).await, "clean:not_built");
+}
+
+#[tokio::test]
+async fn a_script_begins_with_files_of_the_namespace() {
+    let (_directory, bench) = bench();
+    let uri = bench.write("write", "hello").await;
+    bench.done("namespace.UploadFiles", "put", json!({"namespace": "shop", "filesMap": {"a/x.txt": uri}})).await;
+    let config = json!({
+        "commands": ["cat a/x.txt y.txt > out"], "outputFiles": ["out"],
+        "namespaceFiles": {"enabled": true}, "inputFiles": {"y.txt": "nsfile:///a/x.txt"},
+    });
+    assert_eq!(bench.text(&run(&bench, config).await["outputFiles"]["out"]), "hellohello");
+}
+
+#[tokio::test]
+async fn packages_are_installed_by_the_shell() {
+    let (_directory, bench) = bench();
+    let config = json!({"script": "print(1)", "dependencies": ["x"], "interpreter": ["python3", "-c"]});
+    assert_eq!(bench.verdict("process.Python", config).await, "clean:bad_config");
+    // Nothing of that name can be installed, and then the script does not begin.
+    let config = json!({"script": "open('made', 'w')", "dependencies": ["no such package!"], "outputFiles": ["made"]});
+    assert_eq!(bench.verdict("process.Python", config).await, "clean:script_failed");
+}
+
+#[tokio::test]
 async fn a_script_is_one_text() {
     let (_directory, bench) = bench();
     let script = "for n in 1 2; do\n  echo \"::{\\\"outputs\\\":{\\\"n$n\\\":$n}}::\"\ndone\n";

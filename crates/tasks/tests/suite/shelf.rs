@@ -1,15 +1,15 @@
 //! Files in memory, and a performer that keeps its files there.
 
 use semel_core::limits::Limits;
-use semel_core::{FlowRef, Hash16, RunId, WorkspaceId};
+use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_tasks::{
-    CountOf, Equipment, Expressions, FileAt, FileError, Files, Home, LogEntry, NetConfig, Outcome, Performer, Request,
-    ScriptConfig,
+    CountOf, Equipment, Expressions, FileAt, FileError, Files, Home, KeyAt, LogEntry, NetConfig, Outcome, Performer,
+    Purge, Purged, Request, ScriptConfig,
 };
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
@@ -17,6 +17,9 @@ pub struct Shelf {
     files: Mutex<BTreeMap<(String, String), FileAt>>,
     chunks: Mutex<BTreeMap<(Hash16, u32), Vec<u8>>>,
     last: AtomicU8,
+    pub age_ms: AtomicI64,
+    pub purged: Mutex<Option<Purge>>,
+    pub gone: Mutex<BTreeSet<String>>,
 }
 
 pub const BYTES_MAX: u64 = 2_000_000;
@@ -55,9 +58,29 @@ impl Files for Shelf {
     fn bytes_max(&self) -> u64 {
         BYTES_MAX
     }
+    /// All files are as old as this number says.
+    fn now(&self) -> Millis {
+        Millis(self.age_ms.load(Ordering::Relaxed))
+    }
     /// Each flow has had as many runs as its name is long, a namespace ten.
     fn count_runs(&self, _: &WorkspaceId, of: &CountOf) -> Result<u64, FileError> {
         Ok(of.flow_id.as_ref().map_or(10, |flow| flow.len() as u64))
+    }
+    fn purge(&self, _: &Home, what: &Purge) -> Result<Purged, FileError> {
+        *self.purged.lock().unwrap() = Some(what.clone());
+        Ok(Purged { runs: 3, logs: 2, files: 1, kept: 4 })
+    }
+    fn namespaces_with_keys(&self, _: &WorkspaceId) -> Result<Vec<String>, FileError> {
+        Ok(["other", "shop", "shop.eu", "shopping"].map(str::to_owned).to_vec())
+    }
+    /// Two keys in each namespace, one of which is over, until somebody deletes them.
+    fn keys(&self, _: &WorkspaceId, namespace: &str) -> Result<Vec<KeyAt>, FileError> {
+        let gone = self.gone.lock().unwrap();
+        let all = [("lives", false), ("over", true)].map(|(name, is_over)| KeyAt { name: name.to_owned(), is_over });
+        Ok(all.into_iter().filter(|key| !gone.contains(&format!("{namespace}/{}", key.name))).collect())
+    }
+    fn delete_key(&self, _: &WorkspaceId, namespace: &str, key: &str) -> Result<bool, FileError> {
+        Ok(self.gone.lock().unwrap().insert(format!("{namespace}/{key}")))
     }
     fn logs(&self, _: &WorkspaceId, _: RunId, after: u64, limit: u32) -> Result<Vec<LogEntry>, FileError> {
         let line = |seq: u64| LogEntry {
@@ -108,7 +131,13 @@ impl Bench {
         let path = format!("{}/tasks/{step}/00ff", semel_core::files::home(&FlowRef::new("shop", "order"), run));
         Request {
             type_name: type_name.to_owned(),
-            home: Home { workspace: WorkspaceId::default(), run: Some(run), path, shared: None },
+            home: Home {
+                workspace: WorkspaceId::default(),
+                run: Some(run),
+                path,
+                shared: None,
+                namespace: "shop".into(),
+            },
             ..super::server::request(config)
         }
     }

@@ -16,6 +16,7 @@ pub(super) struct ChildEnd {
     pub run: RunId,
     pub status: EndStatus,
     pub conclusion: Option<Conclusion>,
+    pub warned: bool,
 }
 
 impl Machine<'_> {
@@ -54,7 +55,7 @@ impl Machine<'_> {
     }
 
     fn child_ended_for(&mut self, key: &StepKey, ended: ChildEnd, outputs: Payload, doubts: u32) {
-        let ChildEnd { run, status, conclusion } = ended;
+        let ChildEnd { run, status, conclusion, warned } = ended;
         self.emit(Event::ChildEnded { step: key.clone(), run, status, outputs: outputs.clone(), doubts });
         let transmit = self.subflow(key).is_none_or(|spec| spec.transmit_failed);
         let code = match (status, conclusion) {
@@ -64,6 +65,10 @@ impl Machine<'_> {
         };
         let failure = |word: &str| Failure::new(code, format!("sub-run {run} {word}"));
         match status {
+            // In Conductor a workflow that completed is one that completed.
+            EndStatus::Completed if warned && transmit && !self.tells_its_output() => {
+                self.end_step(key, StepOutcome::Warning, Some(outputs), None);
+            }
             EndStatus::Completed => self.end_step(key, StepOutcome::Success, Some(outputs), None),
             _ if self.state.is_stopping() => self.end_step(key, StepOutcome::Cancelled, None, None),
             EndStatus::Failed | EndStatus::Cancelled if !transmit => {

@@ -118,8 +118,8 @@ impl Machine<'_> {
             Input::Errand { step, attempt, said, seen } => return self.errand_said(&step, attempt, said, seen),
             Input::Continue => self.go_on(),
             Input::TimerFired { timer } => self.timer_fired(timer),
-            Input::ChildEnded { run, status, conclusion, outputs, doubts } => {
-                self.child_ended(ChildEnd { run, status, conclusion }, outputs, doubts);
+            Input::ChildEnded { run, status, conclusion, warned, outputs, doubts } => {
+                self.child_ended(ChildEnd { run, status, conclusion, warned }, outputs, doubts);
             }
             Input::DoubtsBelow { run, count } => self.doubts_below(run, count),
             Input::Delivered { payload } => self.emit(Event::Delivered { payload }),

@@ -136,6 +136,7 @@ fn sub_spec() -> SubflowSpec {
         wait: true,
         transmit_failed: true,
         key: None,
+        outputs: Json::Null,
         schedule_date: None,
         new_on_restart: false,
         terms: None,

@@ -227,7 +227,14 @@ fn end_a_child(world: &mut World, which: u8) {
     match children.get(usize::from(which) % children.len().max(1)) {
         Some(run) => {
             let doubts = u32::from(which % 5 == 1);
-            world.must(Input::ChildEnded { run: *run, status, conclusion: None, outputs: payload("child"), doubts });
+            world.must(Input::ChildEnded {
+                run: *run,
+                status,
+                conclusion: None,
+                warned: false,
+                outputs: payload("child"),
+                doubts,
+            });
         }
         None if which.is_multiple_of(7) => {
             world.must(Input::DoubtsBelow { run: child_id(1), count: u32::from(which % 2) });
@@ -262,6 +269,7 @@ fn heal(world: &mut World) {
                 run: *run,
                 status: EndStatus::Completed,
                 conclusion: None,
+                warned: false,
                 outputs: payload("child"),
                 doubts: 0,
             });

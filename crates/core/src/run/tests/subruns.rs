@@ -30,11 +30,24 @@ scenarios! {
         world.child_ends(1, EndStatus::Completed, 0);
         world.finish();
         world.assert_ends(&["a:success", "last:success"]);
-        assert!(world.must(Input::ChildEnded { run: child_id(1), status: EndStatus::Completed, conclusion: None, outputs: payload("x"), doubts: 0 }).events.is_empty());
+        assert!(world.must(Input::ChildEnded { run: child_id(1), status: EndStatus::Completed, conclusion: None, warned: false, outputs: payload("x"), doubts: 0 }).events.is_empty());
         let mut world = World::of(vec![subflow("only")]).start();
         world.answer_all();
         world.child_ends(1, EndStatus::Completed, 0);
         assert_eq!(world.state.phase, Phase::Finishing);
+    }
+
+    fn a_sub_run_that_was_not_as_it_should_be_is_a_warning_of_the_step() {
+        let ended = |task: Task| {
+            let mut world = waiting(task);
+            let (status, outputs) = (EndStatus::Completed, payload("x"));
+            world.must(Input::ChildEnded { run: child_id(1), status, conclusion: None, warned: true, outputs, doubts: 0 });
+            world.finish();
+            world
+        };
+        ended(subflow("a")).assert_ends(&["a:warning", "last:success"]);
+        ended(subflow("a").with(|task| task.allow_warning = true)).assert_ends(&["a:success", "last:success"]);
+        ended(with_spec(subflow("a"), |spec| spec.transmit_failed = false)).assert_ends(&["a:success", "last:success"]);
     }
 
     fn one_sub_run_ends_every_step_that_waits_for_it() {

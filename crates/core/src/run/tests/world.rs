@@ -421,7 +421,14 @@ impl World {
     }
 
     pub fn child_ends(&mut self, n: u128, status: EndStatus, doubts: u32) {
-        self.must(Input::ChildEnded { run: child_id(n), status, conclusion: None, outputs: payload("child"), doubts });
+        self.must(Input::ChildEnded {
+            run: child_id(n),
+            status,
+            conclusion: None,
+            warned: false,
+            outputs: payload("child"),
+            doubts,
+        });
     }
 
     pub fn verdict(&mut self, step: &str, verdict: VerdictKind) -> Result<Decided, NotPossible> {

@@ -2,6 +2,7 @@
 
 use crate::problem::Problem;
 use crate::state::AppState;
+use semel_core::ir::{FILES_PART, KEEP_PART};
 use semel_core::run::{KestraState, decode_events};
 use semel_core::{Door, Millis, RunId, WorkspaceId, labels};
 use semel_engine::public_json;
@@ -139,7 +140,10 @@ pub fn shown(whole: &Whole, payloads: bool, now: Millis) -> Json {
     put("namespace", row.flow.namespace.as_str().into());
     put("flowId", row.flow.id.as_str().into());
     put("flowRevision", row.revision.into());
-    let task_runs: Vec<Json> = whole.told.task_runs.iter().map(|run| task_run(row, run, payloads, now)).collect();
+    // What fills a working directory, or keeps files of it, is no task of the author's.
+    let is_task = |run: &&TaskRun| ![FILES_PART, KEEP_PART].iter().any(|part| run.step.task_id().ends_with(part));
+    let task_runs = whole.told.task_runs.iter().filter(is_task).map(|run| task_run(row, run, payloads, now));
+    let task_runs: Vec<Json> = task_runs.collect();
     if !task_runs.is_empty() {
         put("taskRunList", task_runs.into());
     }

@@ -36,7 +36,7 @@ fn place(call: &Call) -> Result<Place, Problem> {
     }
 }
 
-fn namespace(call: &Call) -> Result<String, Problem> {
+pub fn namespace(call: &Call) -> Result<String, Problem> {
     let name = call.param("namespace")?;
     let good = !name.is_empty()
         && name.len() <= 150

@@ -9,7 +9,7 @@
 //! | [`filters`] | the grammar of searches |
 //! | [`form`] | what `curl -F` sends |
 //! | [`executions`] | the calls under `/executions` |
-//! | [`flows`], [`namespaces`], [`kv`], [`secrets`], [`logs`], [`log_search`], [`log_follow`], [`triggers`], [`trigger_search`], [`concurrency`], [`configs`] | the other resources |
+//! | [`flows`], [`namespaces`], [`namespace_files`], [`kv`], [`secrets`], [`logs`], [`log_search`], [`log_follow`], [`triggers`], [`trigger_search`], [`concurrency`], [`configs`] | the other resources |
 //! | [`flow_json`], [`kv_value`], [`matching`], [`paged`] | what they share |
 
 pub mod concurrency;
@@ -27,6 +27,7 @@ pub mod log_follow;
 pub mod log_search;
 pub mod logs;
 pub mod matching;
+pub mod namespace_files;
 pub mod namespaces;
 pub mod paged;
 pub mod secrets;

@@ -47,17 +47,34 @@ async fn find(call: &Call) -> Result<(WorkspaceId, FileRow), Problem> {
     Ok((workspace, found.ok_or_else(|| Problem::new(Code::FileUnknown, "the execution has no such file"))?))
 }
 
-async fn chunk(app: &AppState, workspace: WorkspaceId, file: &FileRow, number: u32) -> Result<Vec<u8>, Problem> {
+pub(crate) async fn chunk(
+    app: &AppState,
+    workspace: WorkspaceId,
+    file: &FileRow,
+    number: u32,
+) -> Result<Vec<u8>, Problem> {
     let (run, name) = (file.run, file.file);
     let found = app.read(move |store| store.file_chunk(&workspace, run, name, number)).await?;
     found.ok_or_else(|| Problem::new(Code::FileUnknown, "the file was replaced or deleted meanwhile"))
 }
 
-/// The bytes, one chunk in memory at a time.
+pub(crate) async fn bytes_of(app: &AppState, workspace: &WorkspaceId, file: &FileRow) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    for number in 0..file.chunks {
+        bytes.extend(chunk(app, workspace.clone(), file, number).await?);
+    }
+    Ok(bytes)
+}
+
 pub async fn get(call: Call) -> Answer {
     let (workspace, file) = find(&call).await?;
+    Ok(stream_of(&call.app, workspace, file))
+}
+
+/// The bytes, one chunk in memory at a time.
+pub(crate) fn stream_of(app: &AppState, workspace: WorkspaceId, file: FileRow) -> Response {
     let name = file.path.rsplit('/').next().unwrap_or("file").to_owned();
-    let (bytes, app) = (file.bytes, call.app.clone());
+    let (bytes, app) = (file.bytes, app.clone());
     let chunks = stream::try_unfold(0, move |number| {
         let (app, workspace, file) = (app.clone(), workspace.clone(), file.clone());
         async move {
@@ -77,7 +94,7 @@ pub async fn get(call: Call) -> Answer {
     if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
         headers.insert(CONTENT_DISPOSITION, value);
     }
-    Ok(response)
+    response
 }
 
 pub async fn metas(call: Call) -> Answer {
