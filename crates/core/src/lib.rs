@@ -15,6 +15,7 @@
 //! | [`files`] | what is the address of a file? |
 //! | [`labels`] | which labels are the system's own? |
 //! | [`wait`] | how long is a WAIT of Conductor's? |
+//! | [`schema`] | does a value have the shape that is asked for? |
 //! | [`limits`] | how much is too much? |
 
 pub mod admission;
@@ -29,6 +30,7 @@ pub mod labels;
 pub mod limits;
 pub mod planted;
 pub mod run;
+pub mod schema;
 pub mod time;
 pub mod wait;
 

@@ -1,8 +1,9 @@
 //! From an occurrence to a prepared request: everything that can be computed outside the
 //! transaction is, and whatever fails here stores nothing and spends no key.
 
-use crate::api::{AdmitError, Occurrence, TriggerValue};
+use crate::api::{AdmitError, FieldError, Occurrence, TriggerValue};
 use crate::checks;
+use crate::conductor::misfit;
 use crate::driver::{Born, Driver};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
@@ -11,7 +12,7 @@ use crate::scope::{ExprScope, Services};
 use indexmap::IndexMap;
 use semel_core::admission::*;
 use semel_core::fingerprint::Fingerprint;
-use semel_core::ir::{IdempotencySpec, KeyScope, LaneSpec, Trigger};
+use semel_core::ir::{ConductorFlow, IdempotencySpec, KeyScope, LaneSpec, Trigger};
 use semel_core::limits::Limits;
 use semel_core::{Door, Millis, RunId, WorkspaceId};
 use semel_expr::conductor::{print, render_text};
@@ -141,7 +142,11 @@ pub fn prepare(
     let workspace = &occurrence.workspace;
     let scope = ExprScope { services, workspace, flow: &flow, memory: &memory, run: None, now };
     let stored = match &flow.index.flow.conductor {
-        Some(own) => inputs::untyped(given, &own.input_template).map_err(AdmitError::Inputs)?,
+        Some(own) => {
+            let stored = inputs::untyped(given, &own.input_template).map_err(AdmitError::Inputs)?;
+            hold_inputs(services, workspace, own, &stored)?;
+            stored
+        }
         None => inputs::check(&flow.index.flow.inputs, given, &scope).map_err(AdmitError::Inputs)?,
     };
     // What is stored and what keys are made of: without the texts of secret inputs.
@@ -172,6 +177,24 @@ pub fn prepare(
         terms: Terms { start_at: occurrence.start_at, ended, breakpoints: occurrence.breakpoints, ..Terms::default() },
         ..begun
     })
+}
+
+/// Refuses inputs of a Conductor workflow that do not fit its schema.
+fn hold_inputs(
+    services: &Services,
+    workspace: &WorkspaceId,
+    own: &ConductorFlow,
+    stored: &Json,
+) -> Result<(), AdmitError> {
+    let Some(wanted) = &own.input_schema else { return Ok(()) };
+    let given = Value::from_stored(stored).to_masked_json();
+    match misfit(services, workspace, Some(wanted), &given).map_err(AdmitError::Store)? {
+        None => Ok(()),
+        Some(text) => {
+            let message = format!("the input does not fit the schema of the workflow: {text}");
+            Err(AdmitError::Inputs(vec![FieldError { field: "input".to_owned(), message }]))
+        }
+    }
 }
 
 /// The checks of the flow that do not hold.

@@ -137,6 +137,7 @@ impl Evaluator<'_> {
         if self.flow.is_conductor()
             && let Some(given) = self.scope.memory.notes.run_output(self.flow)
         {
+            self.hold_run_output(&given)?;
             return Ok(Some(Payload::new(given.to_stored())));
         }
         if self.flow.index.flow.outputs.is_empty() {
@@ -156,7 +157,11 @@ impl Evaluator<'_> {
             };
             out.insert(output.id.clone(), value.to_stored());
         }
-        Ok(Some(Payload::new(Json::Object(out))))
+        let out = Json::Object(out);
+        if self.flow.is_conductor() {
+            self.hold_run_output(&Value::from_stored(&out))?;
+        }
+        Ok(Some(Payload::new(out)))
     }
 
     /// Whether what an SLA asserts holds. One that cannot be evaluated does not.
@@ -283,8 +288,23 @@ impl Evaluator<'_> {
             }
             LeafMode::Effect => self.effect(task, &task.type_name, &config, found),
             LeafMode::Errand if task.type_name == DYNAMIC => self.dynamic(key, task, written, found),
-            LeafMode::Errand => self.errand(written, self.scope.memory.given.get(key)),
+            LeafMode::Errand => {
+                let evaluated = self.errand(written, self.scope.memory.given.get(key))?;
+                let known = match &evaluated {
+                    Evaluated::Errand { request, .. } => self.known(task, request, found),
+                    _ => None,
+                };
+                Ok(known.unwrap_or(evaluated))
+            }
         }
+    }
+
+    /// What another run got for the same.
+    fn known(&self, task: &Task, request: &Payload, found: &mut Found) -> Option<Evaluated> {
+        let (run, output) = self.cached(task, request)?;
+        let message = format!("taken from the cache: run {run} asked for the same");
+        found.logs.push(LogLine { level: Level::Info, message });
+        Some(Evaluated::Inline { result: Ok(Some(output)), labels: None })
     }
 
     /// The properties of a task, but for those that it evaluates itself.
@@ -367,10 +387,8 @@ impl Evaluator<'_> {
             return Err(Failure::new("secret_not_allowed", text));
         }
         let request = Payload::new(config.to_stored());
-        if let Some((run, output)) = self.cached(task, &request) {
-            let message = format!("taken from the cache: run {run} asked for the same");
-            found.logs.push(LogLine { level: Level::Info, message });
-            return Ok(Evaluated::Inline { result: Ok(Some(output)), labels: None });
+        if let Some(known) = self.known(task, &request, found) {
+            return Ok(known);
         }
         let masked = config.to_masked_json();
         let class = task.effect.class.unwrap_or_else(|| effect_class(type_name, &masked));

@@ -7,6 +7,9 @@
 //! |---|---|
 //! | after an action and before the row is gone | the handlers act again; a start finds the run that it has made, an answer finds the task answered, an end finds the run ended, variables find their event in the journal |
 //! | before any | nothing has happened, and the row is still there |
+//!
+//! What came of an event that a handler was there for can be read for a week, under a name that is the event's own: to
+//! hear of it again writes the same.
 
 use crate::api::{AdmitError, Asking, Control, ControlError, ErrandAnswer, Occurrence};
 use crate::conductor::strategy;
@@ -17,10 +20,12 @@ use crate::scope::Services;
 use semel_core::admission::{Decision, PresetName};
 use semel_core::ir::{CONDUCTOR_NAMESPACE, ConductorFlow, step_name};
 use semel_core::run::{By, Event as Told};
-use semel_core::{Door, FlowRef, Hash16, RunId, WorkspaceId};
+use semel_core::{Door, FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::conductor::{print, render_tree};
 use semel_expr::{Budget, Part, Scope, SecretRef, Value};
-use semel_store::{EVENT_HANDLERS, EVENTS, ErrandRow, Store, StoreError, Work};
+use semel_store::{
+    EVENT_EXECUTIONS, EVENT_HANDLERS, EVENT_MESSAGES, EVENTS, ErrandRow, Store, StoreError, Work, newest_first,
+};
 use semel_tasks::{Home, Log, Outcome, Request, Stop};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -28,6 +33,10 @@ use std::sync::Arc;
 
 const PAGE: u32 = 100;
 const CONDITION_MS: u64 = 10_000;
+/// For so long it can be read what came of an event.
+const REMEMBERED_MS: i64 = 7 * 86_400_000;
+/// Payloads that are longer are not kept with it.
+const PAYLOAD_MAX: usize = 16 << 10;
 
 /// An event handler as it was registered; what stands in an action is looked at when it acts.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -46,6 +55,9 @@ struct Event {
     id: String,
     event: String,
     payload: Json,
+    /// When it was published.
+    #[serde(default)]
+    at: Millis,
 }
 
 /// Why an action did nothing. What the store only refuses for now is tried again.
@@ -99,7 +111,7 @@ impl Engine {
         let full = rows.len() == PAGE as usize;
         for row in rows {
             match serde_json::from_value::<Event>(row.value.clone()) {
-                Ok(event) => self.hear_event(workspace, &event).await?,
+                Ok(event) => self.hear_event(workspace, &Event { at: published_at(&row.key), ..event }).await?,
                 Err(error) => tracing::error!(key = row.key, %error, "an event does not load"),
             }
             let (workspace, namespace, key) = (workspace.clone(), EVENTS.to_owned(), row.key);
@@ -110,47 +122,118 @@ impl Engine {
 
     async fn hear_event(&self, workspace: &WorkspaceId, event: &Event) -> Result<(), StoreError> {
         let mut after = None;
+        let mut told: Vec<Json> = Vec::new();
+        let mut is_heard = false;
         loop {
             let rows = self.store().kv_list(workspace, EVENT_HANDLERS, after.as_deref(), PAGE)?;
             let full = rows.len() == PAGE as usize;
             for row in rows {
                 let listens = |handler: &Handler| handler.active && handler.event == event.event;
                 match serde_json::from_value::<Handler>(without_nulls(row.value)) {
-                    Ok(handler) if listens(&handler) => self.act_on(workspace, &handler, event).await?,
+                    Ok(handler) if listens(&handler) => {
+                        is_heard = true;
+                        told.extend(self.act_on(workspace, &handler, event).await?);
+                    }
                     Ok(_) => {}
                     Err(error) => tracing::error!(handler = row.key, %error, "an event handler does not load"),
                 }
                 after = Some(row.key);
             }
             if !full {
-                return Ok(());
+                break;
             }
         }
+        if is_heard {
+            self.note_event(workspace, event, told).await?;
+        }
+        Ok(())
     }
 
-    async fn act_on(&self, workspace: &WorkspaceId, handler: &Handler, event: &Event) -> Result<(), StoreError> {
+    /// Keeps the event, and what its handlers have made of it.
+    async fn note_event(&self, workspace: &WorkspaceId, event: &Event, told: Vec<Json>) -> Result<(), StoreError> {
+        let text = event.payload.to_string();
+        let whole = if text.len() <= PAYLOAD_MAX { event.payload.clone() } else { json!({}) };
+        let status = if told.is_empty() { "RECEIVED" } else { "HANDLED" };
+        let when = newest_first(event.at);
+        for (place, mut one) in told.iter().cloned().enumerate() {
+            one["fullMessagePayload"] = whole.clone();
+            let handler = one["name"].as_str().unwrap_or_default();
+            let key = format!("{handler}\n{when}\n{}-{place}", event.id);
+            self.remember(workspace, EVENT_EXECUTIONS, key, one).await?;
+        }
+        let message = json!({"id": event.id, "eventTarget": event.event, "eventType": "MESSAGE", "createdAt": event.at,
+            "status": status, "fullPayload": whole, "payload": whole.to_string(), "eventExecutions": told});
+        self.remember(workspace, EVENT_MESSAGES, format!("{}\n{when}\n{}", event.event, event.id), message).await
+    }
+
+    async fn remember(
+        &self,
+        workspace: &WorkspaceId,
+        namespace: &str,
+        key: String,
+        value: Json,
+    ) -> Result<(), StoreError> {
+        let kept = Work::KvSet {
+            workspace: workspace.clone(),
+            namespace: namespace.to_owned(),
+            key,
+            value,
+            kv_type: "JSON".to_owned(),
+            overwrite: true,
+            ttl_ms: Some(REMEMBERED_MS),
+        };
+        self.write(kept).await.map(|_| ())
+    }
+
+    /// Leaves an event for the handlers; durable when this returns.
+    pub async fn publish_event(
+        &self,
+        workspace: &WorkspaceId,
+        id: &str,
+        name: &str,
+        payload: Json,
+    ) -> Result<(), StoreError> {
+        let published = Work::KvSet {
+            workspace: workspace.clone(),
+            namespace: EVENTS.to_owned(),
+            key: format!("{:013}-{id}", self.store().now().0),
+            value: json!({"id": id, "event": name, "payload": payload}),
+            kv_type: "JSON".to_owned(),
+            overwrite: true,
+            ttl_ms: None,
+        };
+        self.write(published).await.map(|_| ())
+    }
+
+    /// What came of each of the handler's actions.
+    async fn act_on(&self, workspace: &WorkspaceId, handler: &Handler, event: &Event) -> Result<Vec<Json>, StoreError> {
         let condition = handler.condition.as_deref().filter(|text| !text.trim().is_empty());
         if let Some(condition) = condition {
             match self.holds(workspace, condition, handler.evaluator_type.as_deref(), event).await {
                 Ok(true) => {}
-                Ok(false) => return Ok(()),
+                Ok(false) => return Ok(Vec::new()),
                 Err(error) => {
                     tracing::warn!(handler = handler.name, event = event.event, error, "a condition cannot be judged");
-                    return Ok(());
+                    return Ok(Vec::new());
                 }
             }
         }
+        let mut told = Vec::with_capacity(handler.actions.len());
         for (place, action) in handler.actions.iter().enumerate() {
             let name = format!("{} {} {place}", event.id, handler.name);
-            match self.action(workspace, action, event, &name).await {
-                Ok(()) => {}
+            let (status, output, why) = match self.action(workspace, action, event, &name).await {
+                Ok(output) => ("COMPLETED", output, String::new()),
                 Err(Trouble::Store(error)) => return Err(error),
                 Err(Trouble::Refused(error)) => {
                     tracing::error!(handler = handler.name, event = event.event, place, error, "an action did nothing");
+                    ("FAILED", json!({}), error)
                 }
-            }
+            };
+            told.push(json!({"id": name, "messageId": event.id, "name": handler.name, "event": event.event,
+                "created": event.at, "status": status, "action": action["action"], "output": output,
+                "statusDescription": why}));
         }
-        Ok(())
+        Ok(told)
     }
 
     /// A condition is JavaScript that sees the payload as `$`.
@@ -186,14 +269,18 @@ impl Engine {
         }
     }
 
-    async fn action(&self, workspace: &WorkspaceId, action: &Json, event: &Event, name: &str) -> Result<(), Trouble> {
+    async fn action(&self, workspace: &WorkspaceId, action: &Json, event: &Event, name: &str) -> Result<Json, Trouble> {
         let word = action["action"].as_str().unwrap_or_default();
         let scope =
             Payload { value: Value::from_json(&event.payload), services: self.services(), now: self.store().now().0 };
         let given = render_tree(&action[word], &scope, &mut Budget::default());
         let given = given.map_err(|error| Trouble::Refused(error.message))?.to_masked_json();
+        let nothing = json!({});
         match word {
-            "start_workflow" => self.start_by_event(workspace, &given, event, name).await,
+            "start_workflow" => {
+                let run = self.start_by_event(workspace, &given, event, name).await?;
+                return Ok(json!({"workflowId": run.map(|run| run.to_string())}));
+            }
             "complete_task" => self.answer_by_event(workspace, &given, event, true).await,
             "fail_task" => self.answer_by_event(workspace, &given, event, false).await,
             "terminate_workflow" => self.end_by_event(workspace, &given, event).await,
@@ -203,6 +290,7 @@ impl Engine {
                  update_workflow_variables"
             )),
         }
+        .map(|()| nothing)
     }
 
     async fn start_by_event(
@@ -211,7 +299,7 @@ impl Engine {
         given: &Json,
         event: &Event,
         name: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<Option<RunId>, Trouble> {
         let Some(workflow) = text(given, "name") else { return refused("start_workflow names no workflow") };
         let version = match text(given, "version").map(|word| word.parse::<f64>()) {
             Some(Ok(number)) if number >= 1.0 => Some(number as u32),
@@ -256,7 +344,7 @@ impl Engine {
                 let key = text(given, "idempotencyKey").unwrap_or_default();
                 refused(format!("Workflow with the idempotency key {key} already exists"))
             }
-            Ok(_) => Ok(()),
+            Ok(result) => Ok(result.run.map(|run| run.id)),
             Err(AdmitError::Store(error)) => Err(error.into()),
             Err(error) => refused(error.to_string()),
         }
@@ -327,9 +415,6 @@ impl Engine {
     ) -> Result<(), Trouble> {
         let run = text(given, "workflowId").and_then(|id| id.parse().ok());
         let Some(run) = run else { return refused("update_workflow_variables names no workflow") };
-        if !matches!(given["appendArray"], Json::Null | Json::Bool(false)) {
-            return refused("`appendArray` of update_workflow_variables is not built");
-        }
         let variables = given["variables"].clone();
         if !variables.is_object() {
             return refused("`variables` of update_workflow_variables is not an object");
@@ -339,13 +424,21 @@ impl Engine {
         if journal_of(self.services(), workspace, run)?.iter().any(is_this) {
             return Ok(());
         }
-        let wish = Box::new(Asking::Tell { variables: Some(variables), errand: None });
+        let wish = Box::new(match given["appendArray"] == Json::Bool(true) {
+            true => Asking::Append { variables },
+            false => Asking::Tell { variables: Some(variables), errand: None },
+        });
         match self.control(workspace, run, Control::Wish { wish }, by).await {
             Ok(()) => Ok(()),
             Err(ControlError::Store(error)) => Err(error.into()),
             Err(error) => refused(error.to_string()),
         }
     }
+}
+
+/// The key of an event begins with the instant.
+fn published_at(key: &str) -> Millis {
+    Millis(key.split('-').next().and_then(|at| at.parse().ok()).unwrap_or_default())
 }
 
 fn text(given: &Json, name: &str) -> Option<String> {

@@ -122,10 +122,14 @@ impl Memory {
                 self.labels.clear();
                 self.set_labels(labels.json());
             }
-            Event::VariablesSet { variables, .. } => {
+            Event::VariablesSet { variables, append, .. } => {
                 let known = self.variables.get_or_insert_with(|| flow.vars.clone());
                 let given = Value::from_stored(variables.json());
-                if flow.is_conductor() { replace(known, given) } else { merge(known, given) }
+                match (append, flow.is_conductor()) {
+                    (true, _) => added(known, given),
+                    (false, true) => replace(known, given),
+                    (false, false) => merge(known, given),
+                }
             }
             Event::VariablesUnset { names } => {
                 let known = self.variables.get_or_insert_with(|| flow.vars.clone());
@@ -518,6 +522,23 @@ fn replace(target: &mut Value, given: Value) {
             Arc::make_mut(known).extend(given.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
         (target, given) => *target = given,
+    }
+}
+
+/// As [`replace`], but a list gets what is given behind what it has.
+fn added(target: &mut Value, given: Value) {
+    let (Value::Map(known), Value::Map(given)) = (target, given) else { return };
+    let known = Arc::make_mut(known);
+    for (name, value) in given.iter() {
+        let value = match (known.get(name), value) {
+            (Some(Value::List(before)), Value::List(more)) => before.iter().chain(more.iter()).cloned().collect(),
+            (Some(Value::List(before)), one) => before.iter().chain([one]).cloned().collect(),
+            (_, other) => {
+                known.insert(name.clone(), other.clone());
+                continue;
+            }
+        };
+        known.insert(name.clone(), Value::list(value));
     }
 }
 

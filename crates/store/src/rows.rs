@@ -60,6 +60,12 @@ pub const TASK_DEFINITIONS: &str = "/conductor/task";
 /// Events that Conductor's EVENT tasks have published and no handler has seen yet, in order of time.
 pub const EVENTS: &str = "/conductor/event";
 
+/// Events that a handler was there for, by name, newest first.
+pub const EVENT_MESSAGES: &str = "/conductor/event-message";
+
+/// What came of the actions of event handlers, by handler, newest first.
+pub const EVENT_EXECUTIONS: &str = "/conductor/event-execution";
+
 /// Where the event handlers of Conductor's are, by name.
 pub const EVENT_HANDLERS: &str = "/conductor/handler";
 

@@ -27,6 +27,8 @@ pub struct RunSearch {
     pub text: Option<String>,
     /// Part of a flow id, a run id, a correlation id or a key, whatever its case.
     pub words: Option<String>,
+    /// Of each group the tests of one search must hold; what else a search says counts for nothing there.
+    pub groups: Vec<Vec<RunSearch>>,
     pub sort: Vec<Sort>,
     pub offset: u64,
     pub limit: u32,
@@ -265,6 +267,7 @@ impl RunSearch {
             && self.intervals.iter().all(|interval| interval.holds(row))
             && self.is_child.is_none_or(|child| row.parent.is_some() == child)
             && part.as_ref().is_none_or(holds_part)
+            && self.groups.iter().all(|group| group.iter().any(|search| search.matches(row, labels)))
     }
 
     pub fn compare(&self, a: &RunRow, b: &RunRow) -> Ordering {
@@ -326,6 +329,11 @@ pub struct Conditions {
 impl RunSearch {
     pub fn conditions(&self, dialect: Dialect) -> Conditions {
         let mut out = Conditions { text: String::new(), binds: Vec::new(), dialect };
+        self.add_to(&mut out);
+        out
+    }
+
+    fn add_to(&self, out: &mut Conditions) {
         for test in &self.fields {
             out.field(test);
         }
@@ -351,7 +359,15 @@ impl RunSearch {
         if let Some(text) = &self.text {
             out.part(text);
         }
-        out
+        for group in &self.groups {
+            let before = std::mem::take(&mut out.text);
+            let mut terms = vec!["1 = 0".to_owned()];
+            for search in group {
+                search.add_to(out);
+                terms.push(format!("(1 = 1{})", std::mem::take(&mut out.text)));
+            }
+            out.text = format!("{before} AND ({})", terms.join(" OR "));
+        }
     }
 
     /// The order, newest first where all else is equal.

@@ -18,6 +18,7 @@
 
 use super::{KeyScope, Template};
 use crate::admission::PresetName;
+use crate::schema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -58,6 +59,51 @@ pub struct ConductorFlow {
     /// Fields whose values are not to be shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked_fields: Vec<String>,
+    /// What its inputs and its output are held to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<SchemaUse>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<SchemaUse>,
+}
+
+/// A schema that values are held to: as it stands here, else the registered one of this name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SchemaUse {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// 0: the newest one.
+    #[serde(default)]
+    pub version: u32,
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub data: Json,
+}
+
+impl SchemaUse {
+    /// From Conductor's own shape: `name`, `version`, `type`, `data`. The error says what is wrong with it.
+    pub fn read(written: &Json) -> Result<SchemaUse, String> {
+        let Json::Object(fields) = written else { return Err("a schema is an object".to_owned()) };
+        let text = |name: &str| fields.get(name).and_then(Json::as_str).unwrap_or_default();
+        let word = text("type");
+        if !matches!(word, "" | "JSON") {
+            return Err(format!("nothing is checked against schemas of type {word}: there is JSON"));
+        }
+        let data = fields.get("data").filter(|data| !is_empty(data)).cloned().unwrap_or_default();
+        if data.is_null() && !text("externalRef").is_empty() {
+            return Err("`externalRef` is not built: give the schema as `data`, or register it".to_owned());
+        }
+        if data.is_null() && text("name").is_empty() {
+            return Err("a schema has `data`, or the `name` of a registered one".to_owned());
+        }
+        if !data.is_null() {
+            schema::check(&data).map_err(|misfit| format!("data{misfit}"))?;
+        }
+        let version = fields.get("version").and_then(Json::as_u64).unwrap_or(0);
+        Ok(SchemaUse { name: text("name").to_owned(), version: u32::try_from(version).unwrap_or(u32::MAX), data })
+    }
+}
+
+fn is_empty(data: &Json) -> bool {
+    data.is_null() || data.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
 impl ConductorFlow {
@@ -91,6 +137,11 @@ pub struct ConductorTask {
     /// Its task definition came with it: no registered one counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub defined: bool,
+    /// What its input and its output are held to by that definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Box<SchemaUse>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Box<SchemaUse>>,
 }
 
 /// What an errand's config holds: a step that is done when somebody outside says so.

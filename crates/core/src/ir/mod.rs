@@ -122,6 +122,10 @@ pub struct CacheSpec {
     /// For how long; without it, as long as the run that asked is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<i64>,
+    /// What counts as the same request, over the input of the task: then all tasks of its name share what they got.
+    /// Without it all of the request counts, for this task of this flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Template>,
 }
 
 fn yes() -> bool {

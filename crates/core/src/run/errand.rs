@@ -9,6 +9,7 @@ use crate::ir::{ErrandKind, Retry};
 use crate::run::event::{Failure, Payload};
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 /// What an attempt that took too long means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,9 @@ pub struct ErrandTerms {
     pub attempt_ms: Option<i64>,
     #[serde(default)]
     pub when_late: WhenLate,
+    /// An output that does not fit this schema fails the step.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub output_schema: Json,
 }
 
 fn is_zero(priority: &u8) -> bool {

@@ -387,6 +387,9 @@ pub enum Event {
         /// Whoever set them from outside.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<By>,
+        /// What stands for a variable that is a list is added to it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        append: bool,
     },
     /// A list of names.
     VariablesUnset {

@@ -46,6 +46,10 @@ pub enum Wish {
         variables: Option<Payload>,
         errand: Option<Box<Told>>,
     },
+    /// Variables of the run; what stands for one that is a list is added to it.
+    Append {
+        variables: Payload,
+    },
     /// On from another top-level task.
     Jump {
         task: String,

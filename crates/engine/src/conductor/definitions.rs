@@ -1,5 +1,6 @@
 //! Task definitions: what counts of one, and where it is found.
 
+use super::schemas::schemas_of;
 use crate::evaluate::{Evaluator, Found};
 use indexmap::IndexMap;
 use semel_core::ir::{ConductorTask, FORKED_REFERENCE, Retry, RetrySchedule, Task};
@@ -24,6 +25,9 @@ pub(crate) struct Definition {
     pub poll_timeout_seconds: Option<u32>,
     pub total_timeout_seconds: u32,
     pub input_template: Json,
+    pub input_schema: Json,
+    pub output_schema: Json,
+    pub enforce_schema: bool,
 }
 
 impl Default for Definition {
@@ -41,6 +45,9 @@ impl Default for Definition {
             poll_timeout_seconds: None,
             total_timeout_seconds: 0,
             input_template: Json::Null,
+            input_schema: Json::Null,
+            output_schema: Json::Null,
+            enforce_schema: false,
         }
     }
 }
@@ -117,9 +124,11 @@ impl Evaluator<'_> {
     pub(crate) fn defined_input(&self, task: &Task, config: &Json, found: &mut Found) -> Result<Value, Failure> {
         let definition = self.note_retry(task, found)?;
         let mut input = self.rendered(task, config)?;
-        if let Some(definition) = definition {
+        if let Some(definition) = &definition {
             fill_in(&mut input, &definition.input_template);
         }
+        let schemas = schemas_of(task, definition.as_ref())?;
+        self.hold_input(schemas.input.as_ref(), &input)?;
         Ok(input)
     }
 }

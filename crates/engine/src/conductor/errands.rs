@@ -42,6 +42,8 @@ impl Evaluator<'_> {
     ) -> Result<Evaluated, Failure> {
         let definition = self.definition(&errand.task_definition, &queue)?.unwrap_or_default();
         fill_in(&mut input, &definition.input_template);
+        let schemas = definition.schemas()?;
+        self.hold_input(schemas.input.as_ref(), &input)?;
         let wait_ms = self.wait_ms(wait)?;
         let is_simple = errand.kind == ErrandKind::Simple;
         let terms = ErrandTerms {
@@ -58,6 +60,7 @@ impl Evaluator<'_> {
                 "ALERT_ONLY" => WhenLate::Ignore,
                 _ => WhenLate::EndRun,
             },
+            output_schema: self.schema_data(schemas.output.as_ref())?,
             kind: errand.kind,
             queue,
         };

@@ -11,6 +11,7 @@
 //! | `errands` | tasks that someone outside carries out |
 //! | `fork` | the tasks of a dynamic fork |
 //! | `loops` | what a DO_WHILE does after a round |
+//! | `schemas` | what inputs and outputs are held to |
 //! | `starts` | which workflow a task starts, and under which key |
 //! | `resources` | limits by tag, `workflow.env`, secrets that the door may show |
 //! | `names` | keys that are made of what has arrived |
@@ -28,6 +29,7 @@ mod notes;
 mod others;
 mod resources;
 mod roots;
+mod schemas;
 mod starts;
 mod story;
 mod timetable;
@@ -38,6 +40,7 @@ pub use names::{arrived_name, arrived_value};
 pub use notes::Notes;
 pub(crate) use resources::limit_by_tag;
 pub use resources::{RATE_LIMIT, SecretValue};
+pub(crate) use schemas::misfit;
 pub(crate) use starts::strategy;
 pub use starts::sub_workflow_output;
 pub use story::{TaskStory, WorkflowStory};

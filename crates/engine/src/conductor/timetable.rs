@@ -86,12 +86,24 @@ fn plain_cron(cron: &str) -> String {
         "@weekly" => "0 0 0 * * SUN".to_owned(),
         "@daily" | "@midnight" => "0 0 0 * * *".to_owned(),
         "@hourly" => "0 0 * * * *".to_owned(),
-        other => other
-            .split_ascii_whitespace()
-            .map(|field| if field == "?" { "*" } else { field })
-            .collect::<Vec<_>>()
-            .join(" "),
+        other => other.split_ascii_whitespace().enumerate().map(plain_field).collect::<Vec<_>>().join(" "),
     }
+}
+
+/// The largest number of each field: seconds, minutes, hours, days, months, days of the week.
+const LARGEST: [u32; 6] = [59, 59, 23, 31, 12, 7];
+
+/// `5/10` is Spring's word for 5-59/10: from there on, to the end of the field.
+fn plain_field((place, field): (usize, &str)) -> String {
+    let largest = LARGEST.get(place).copied().unwrap_or_default();
+    let plain = |item: &str| match item.split_once('/') {
+        _ if item == "?" => "*".to_owned(),
+        Some((from, step)) if !from.is_empty() && from.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("{from}-{largest}/{step}")
+        }
+        _ => item.to_owned(),
+    };
+    field.split(',').map(plain).collect::<Vec<_>>().join(",")
 }
 
 /// What is wrong with a cron of six fields in a time zone.
@@ -570,6 +582,14 @@ mod tests {
         );
         assert_eq!(two.next(Millis(0)), Some(Millis(2_000)));
         assert_eq!(two.crons[1].1, "Europe/Berlin");
+        assert_eq!(table(json!({"cronExpression": "5/20 * * ? * *"})).next(Millis(5_000)), Some(Millis(25_000)));
+        assert_eq!(
+            table(json!({"cronExpression": "0 0 1,6/9 * * *"})).next(Millis(3_600_000)),
+            Some(Millis(21_600_000))
+        );
+        for spring in ["0/5 * * ? * *", "0 0/15 8-17 * * MON-FRI", "0 0 0 1/2 1/3 ?", "0 0 12 ? * 2/2"] {
+            assert_eq!(check_cron(spring, "UTC"), Ok(()), "{spring}");
+        }
         assert!(check_cron("0 0 * * *", "UTC").is_err(), "five fields are another language");
         assert!(check_cron("0 0 0 30 2 *", "UTC").is_err(), "never");
         assert!(check_cron("0 0 0 * * *", "Mars/Base").is_err());

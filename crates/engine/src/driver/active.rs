@@ -10,8 +10,8 @@ use crate::memory::{Memory, trigger_value};
 use crate::scope::Services;
 use semel_core::admission::Busy;
 use semel_core::run::{
-    Action, By, EndStatus, Event, Input, Payload, Performed, Phase, RunState, SNAPSHOT_VERSION, Status, StepKey,
-    StepOutcome, Work, decode_events, errand_id,
+    Action, By, EndStatus, Event, Input, Payload, Performed, Phase, RunState, SNAPSHOT_VERSION, Said, Status, StepKey,
+    StepOutcome, Wish, Work, decode_events, errand_id,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_store::{Amend, LogRow, OpKind, RunCommit, RunRow, StoreError};
@@ -294,7 +294,12 @@ impl Active {
 
     /// A request that was answered well is remembered, where its author wants that. Call before the events are recorded.
     pub fn remember(&mut self, input: &Input, events: &[Event]) {
-        let Input::Performed { step, outcome: Performed::Done { .. }, .. } = input else { return };
+        let step = match input {
+            Input::Performed { step, outcome: Performed::Done { .. }, .. } => step,
+            Input::Errand { step, said: Said::Done { .. }, .. } => step,
+            Input::Wish { wish: Wish::Tell { errand: Some(told), .. }, .. } => &told.step,
+            _ => return,
+        };
         let Some(task) = self.flow.index.task(step.task_id()) else { return };
         let done = |event: &Event| match event {
             Event::StepEnded { step: ended, outcome: StepOutcome::Success | StepOutcome::Warning, .. } => ended == step,
@@ -304,7 +309,8 @@ impl Active {
             && events.iter().any(done)
         {
             let digest = digest(&self.flow, task, &Payload::new(request.clone()));
-            self.pending.notes.push((step.clone(), OpKind::Remember { digest, ttl_ms: cache.ttl_ms }));
+            let remember = digest.map(|digest| OpKind::Remember { digest, ttl_ms: cache.ttl_ms });
+            self.pending.notes.extend(remember.map(|op| (step.clone(), op)));
         }
     }
 

@@ -37,7 +37,7 @@ use semel_core::ir::TaskKind;
 use semel_core::limits::Limits;
 use semel_core::planted;
 use semel_core::run::{
-    Action, By, EndStatus, Event, Failure, Input, NotPossible, Payload, Said, Step, StepKey, decide,
+    Action, By, EndStatus, Event, FAILED_FOR_GOOD, Failure, Input, NotPossible, Payload, Said, Step, StepKey, decide,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
@@ -442,6 +442,11 @@ impl Driver {
     }
 
     fn performed(&mut self, run: RunId, step: StepKey, send: u32, outcome: Outcome, now: Millis) {
+        let outcome = match away::noticed(|| self.held(run, &step, &outcome, now)) {
+            Ok(None) => outcome,
+            Ok(Some(other)) => other,
+            Err(_) => return self.out.push(Out::Again(Box::new(Happened::Performed { run, step, send, outcome }))),
+        };
         let Some(active) = self.runs.get_mut(&run) else { return };
         // The answer to a request of a life that is over: what became of it was judged when the run was taken over.
         let Some(InTheAir { masks, log, .. }) = active.performing.remove(&(step.clone(), send)) else { return };
@@ -450,6 +455,16 @@ impl Driver {
         active.logs_ready.insert(step.clone(), masked(log.take(), &masks, &seal));
         active.queue.push_back(Queued::new(Input::Performed { step, send, outcome }));
         self.advance(run, now);
+    }
+
+    /// What counts instead of an output that the task is not allowed to have.
+    fn held(&self, run: RunId, step: &StepKey, outcome: &Outcome, now: Millis) -> Option<Outcome> {
+        let Outcome::Done { output } = outcome else { return None };
+        let active = self.runs.get(&run).filter(|active| active.flow.is_conductor())?;
+        let task = active.flow.index.task(step.task_id())?;
+        let refused = self.evaluator(active, Some(step), now).hold_output(task, output).err()?;
+        let message = refused.message().to_owned();
+        Some(Outcome::FailedClean { code: FAILED_FOR_GOOD, message, output: None, retryable: false })
     }
 
     fn control(&mut self, workspace: &WorkspaceId, run: RunId, control: Control, by: By, ticket: Ticket, now: Millis) {

@@ -68,6 +68,7 @@ pub(super) fn wish(places: Places<'_>, active: &Active, asking: Asking) -> Resul
             };
             Wish::Tell { variables: given(variables), errand: errand.map(|errand| told(*errand)) }
         }
+        Asking::Append { variables } => Wish::Append { variables: stored(&variables) },
         Asking::Jump { task, input } => Wish::Jump { task, input: given(input) },
         Asking::Upgrade { flow, revision, inputs, outputs } => {
             let other = places.flows.revision(&active.workspace, &flow, revision).map_err(|error| error.to_string())?;

@@ -2,8 +2,10 @@
 
 mod again;
 mod conductor;
+mod conductor_cache;
 mod conductor_ends;
 mod conductor_more;
+mod conductor_schemas;
 mod crashes;
 mod doors;
 mod errands;

@@ -4,9 +4,9 @@ use super::model::{Task, Workflow};
 use super::{CompiledWorkflow, Violation};
 use semel_core::admission::Busy;
 use semel_core::ir::{
-    CONDUCTOR_NAMESPACE, ConductorFlow, ConductorTask, Dialect, EffectSpec, Flow, IR_VERSION, LaneSpec, OutputDef,
-    Retry, RetrySchedule, Sla, SlaBehavior, SlaRule, StartTerms, SubflowSpec, Task as Step, TaskKind, companion,
-    step_name,
+    CONDUCTOR_NAMESPACE, CacheSpec, ConductorFlow, ConductorTask, Dialect, EffectSpec, Flow, IR_VERSION, LaneSpec,
+    OutputDef, Retry, RetrySchedule, Sla, SlaBehavior, SlaRule, StartTerms, SubflowSpec, Task as Step, TaskKind,
+    companion, step_name,
 };
 use semel_core::limits::Limits;
 use serde_json::{Map, Value as Json, json};
@@ -75,6 +75,8 @@ impl Lowering<'_> {
             input_template: empty_is_null(&workflow.input_template),
             restartable: workflow.restartable,
             masked_fields: workflow.masked_fields.clone(),
+            input_schema: workflow.input_schema.clone(),
+            output_schema: workflow.output_schema.clone(),
         };
         Flow {
             ir_version: IR_VERSION,
@@ -218,9 +220,15 @@ pub fn step_of(task: &Task, kind: TaskKind) -> Step {
         permissive: task.permissive,
         retry_count: task.retry_count,
         defined: task.task_definition.is_object(),
+        input_schema: task.input_schema.clone().map(Box::new),
+        output_schema: task.output_schema.clone().map(Box::new),
     };
     Step {
         allow_failure: task.optional && !holds_tasks,
+        cache: task.cache.as_ref().map(|(key, seconds)| CacheSpec {
+            ttl_ms: Some(i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX)),
+            key: Some(key.clone()),
+        }),
         conductor: Some(Box::new(conductor)),
         ..step(step_name(&task.reference), &task.kind, kind)
     }

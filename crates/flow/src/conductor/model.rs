@@ -3,6 +3,7 @@
 use super::Violation;
 use super::reader::{Object, Reader};
 use indexmap::IndexMap;
+use semel_core::ir::SchemaUse;
 use serde_json::{Map, Value as Json};
 
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Workflow {
     pub restartable: bool,
     pub rate_limit: Option<(Option<String>, u64)>,
     pub masked_fields: Vec<String>,
+    pub input_schema: Option<SchemaUse>,
+    pub output_schema: Option<SchemaUse>,
     /// Fields that are there, are not empty, and are not built: their names.
     pub not_built: Vec<&'static str>,
 }
@@ -61,6 +64,11 @@ pub struct Task {
     pub sub_workflow: Option<SubWorkflow>,
     /// As it stands; null where there is none.
     pub task_definition: Json,
+    /// The key, and for how many seconds.
+    pub cache: Option<(String, u64)>,
+    /// What that definition holds its input and its output to.
+    pub input_schema: Option<SchemaUse>,
+    pub output_schema: Option<SchemaUse>,
     pub not_built: Vec<&'static str>,
 }
 
@@ -131,6 +139,8 @@ impl Reader {
             let inner = self.object(json, &object.at("rateLimitConfig"))?;
             Some((self.text(&inner, "rateLimitKey"), self.number(&inner, "concurrentExecLimit").unwrap_or(0)))
         });
+        // What is not said here is yes of a workflow, and no of a task.
+        let enforced = self.flag(object, "enforceSchema").unwrap_or(true);
         Workflow {
             name: self.text(object, "name").unwrap_or_default(),
             version: self.small(object, "version").unwrap_or(1),
@@ -147,11 +157,21 @@ impl Reader {
             restartable: self.flag(object, "restartable").unwrap_or(true),
             rate_limit,
             masked_fields: self.texts(object, "maskedFields"),
-            not_built: match self.flag(object, "enforceSchema") {
-                // A schema that nobody is held to is a remark.
-                Some(false) => not_built(object, &["cacheConfig"]),
-                _ => not_built(object, &["inputSchema", "outputSchema", "cacheConfig"]),
-            },
+            input_schema: self.schema(object, "inputSchema", enforced),
+            output_schema: self.schema(object, "outputSchema", enforced),
+            not_built: not_built(object, &["cacheConfig"]),
+        }
+    }
+
+    /// A schema that nobody is held to is a remark.
+    fn schema(&mut self, object: &Object<'_>, name: &str, enforced: bool) -> Option<SchemaUse> {
+        let written = object.get(name).filter(|_| enforced)?;
+        match SchemaUse::read(written) {
+            Ok(found) => Some(found),
+            Err(message) => {
+                self.violations.push(Violation::new(object.at(name), message));
+                None
+            }
         }
     }
 
@@ -187,7 +207,18 @@ impl Reader {
                     .collect(),
             )
         });
-        let names = ["onStateChange", "cacheConfig"];
+        let names = ["onStateChange"];
+        let definition = object.get("taskDefinition").and_then(|json| {
+            let path = object.at("taskDefinition");
+            json.is_object().then(|| self.object(json, &path)).flatten()
+        });
+        let [input_schema, output_schema] = match &definition {
+            Some(definition) => {
+                let enforced = self.flag(definition, "enforceSchema").unwrap_or(false);
+                ["inputSchema", "outputSchema"].map(|name| self.schema(definition, name, enforced))
+            }
+            None => [None, None],
+        };
         Task {
             name: self.text(object, "name").unwrap_or_default(),
             reference: self.text(object, "taskReferenceName").unwrap_or_default(),
@@ -223,9 +254,30 @@ impl Reader {
                 .get("subWorkflowParam")
                 .and_then(|json| self.sub_workflow(json, &object.at("subWorkflowParam"))),
             task_definition: object.get("taskDefinition").cloned().unwrap_or(Json::Null),
+            input_schema,
+            output_schema,
+            cache: object.get("cacheConfig").and_then(|json| self.cache(json, &object.at("cacheConfig"))),
             not_built: not_built(object, &names),
             path: object.path.clone(),
         }
+    }
+
+    fn cache(&mut self, json: &Json, path: &str) -> Option<(String, u64)> {
+        let object = self.object(json, path)?;
+        let key = self.text(&object, "key").filter(|key| !key.trim().is_empty());
+        let seconds = self.number(&object, "ttlInSecond").filter(|seconds| *seconds > 0);
+        // What clients write out that have none.
+        if key.is_none() && seconds.is_none() {
+            return None;
+        }
+        for (name, is_there) in [("key", key.is_some()), ("ttlInSecond", seconds.is_some())] {
+            if !is_there {
+                let message =
+                    format!("cacheConfig needs a `key` over the input of the task, and `ttlInSecond`: no {name}");
+                self.violations.push(Violation::new(object.at(name), message));
+            }
+        }
+        key.zip(seconds)
     }
 
     fn input_expression(&mut self, json: &Json, path: &str) -> Option<String> {

@@ -40,6 +40,9 @@ const BUILT: &[&str] = &[
     "GET_WORKFLOW",
 ];
 
+/// Types whose answer can be kept for others. What is computed on the spot is computed each time, which gives the same.
+const CACHED: &[&str] = &["SIMPLE", "HTTP", "INLINE", "LAMBDA", "JSON_JQ_TRANSFORM"];
+
 pub fn violations(workflow: &Workflow, limits: &Limits) -> Vec<Violation> {
     let mut check = Check { workflow, references: BTreeSet::new(), found: Vec::new() };
     check.workflow();
@@ -143,6 +146,10 @@ impl<'a> Check<'a> {
         }
         for name in &task.not_built {
             self.say(format!("{}.{name}", task.path), format!("`{name}` is not built: leave it out"));
+        }
+        if task.cache.is_some() && (!CACHED.contains(&kind) || task.async_complete) {
+            let message = format!("cacheConfig is for tasks that ask somebody: {}", CACHED.join(", "));
+            self.say(format!("{}.cacheConfig", task.path), message);
         }
         self.inputs(task, &task.input);
         if task.input_expression.is_some() {

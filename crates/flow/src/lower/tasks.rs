@@ -177,7 +177,7 @@ impl<'a> Context<'a> {
         let fields = self.fields(node, names)?;
         self.required(&fields, "`taskCache`", "enabled");
         let ttl_ms = fields.get("ttl").and_then(|node| self.positive_duration(node, "ttl"));
-        self.flag(&fields, "enabled", false).then_some(CacheSpec { ttl_ms })
+        self.flag(&fields, "enabled", false).then_some(CacheSpec { ttl_ms, key: None })
     }
 
     fn common(

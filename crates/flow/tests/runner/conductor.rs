@@ -198,6 +198,18 @@ fn each_task_type_has_its_rules() {
             json!({"onStateChange": {"onStart": []}}),
             "tasks[0].onStateChange: `onStateChange` is not built: leave it out",
         ),
+        (
+            json!({"cacheConfig": {"key": "${x}"}}),
+            "tasks[0].cacheConfig.ttlInSecond: cacheConfig needs a `key` over the input of the task, and `ttlInSecond`: no ttlInSecond",
+        ),
+        (
+            json!({"type": "NOOP", "cacheConfig": {"key": "k", "ttlInSecond": 5}}),
+            "tasks[0].cacheConfig: cacheConfig is for tasks that ask somebody: SIMPLE, HTTP, INLINE, LAMBDA, JSON_JQ_TRANSFORM",
+        ),
+        (
+            json!({"taskDefinition": {"enforceSchema": true, "inputSchema": {"data": {"type": "text"}}}}),
+            "tasks[0].taskDefinition.inputSchema: data/type: `type` is one of null, boolean, object, array, number, integer, string, or a list of them",
+        ),
         (json!({"type": "EVENT"}), "tasks[0]: sink field is required for taskType: EVENT taskName: t"),
         (
             json!({"type": "EVENT", "sink": "kafka:orders"}),

@@ -50,7 +50,18 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Get | Verb::Put, "/api/metadata/webhook/{name}") => shows(map()),
         // Nothing, or what the sender wants to know of the address.
         (_, "/webhook/{name}" | "/api/webhook/{name}") => shows(any()),
-        (Verb::Get, "/api/schema" | "/api/event" | "/api/event/{name}" | "/api/human/template") => shows(list(map())),
+        (
+            Verb::Get,
+            "/api/schema" | "/api/event" | "/api/event/handler/" | "/api/event/{name}" | "/api/human/template",
+        ) => shows(list(map())),
+        (Verb::Get, "/api/event/execution" | "/api/event/message") => {
+            shows(object([has("totalHits", number()), has("results", list(map()))]))
+        }
+        (Verb::Get, "/api/event/execution/{name}" | "/api/event/message/{name}") => shows(list(map())),
+        (Verb::Get, path) if path.starts_with("/api/event/queue/config") => shows(map()),
+        (Verb::Post, "/api/event/queue/connectivity") => {
+            shows(object([has("successful", flag()), has("reason", text())]))
+        }
         (Verb::Get, "/api/schema/{name}" | "/api/schema/{name}/{version}" | "/api/event/handler/{name}") => {
             shows(map())
         }

@@ -440,6 +440,9 @@ async fn workflows_are_searched_for_with_exact_totals() {
         ("startTime BETWEEN 1767225601000 AND 1767225602000", vec![&three, &two]),
         ("endTime >= 1767225603000", vec![&four]),
         ("status = TIMED_OUT", vec![]),
+        ("status = FAILED OR workflowType = waits", vec![&three, &one]),
+        ("(workflowType = short AND (version = 2 OR status = FAILED)) OR correlationId = 'order 1'", vec![&four, &one]),
+        ("status = COMPLETED AND (version = 1 OR startTime < 1)", vec![&two]),
     ] {
         let (total, ids) = world.found(query).await;
         let expected: Vec<String> = expected.into_iter().cloned().collect();
@@ -448,7 +451,7 @@ async fn workflows_are_searched_for_with_exact_totals() {
     let by_id = format!("workflowId = '{three}'");
     assert_eq!(world.found(&by_id).await.1, std::slice::from_ref(&three));
     for wrong in
-        ["nothing = 1", "status = MAYBE", "status = 'A", "startTime > yesterday", "a = b OR c = d", "version = x"]
+        ["nothing = 1", "status = MAYBE", "status = 'A", "startTime > yesterday", "a = b OR c = d", "(status = FAILED"]
     {
         world.server.get(&format!("/api/workflow/search?query={}", url(wrong))).await.expect(400);
     }
@@ -484,6 +487,10 @@ async fn tasks_are_searched_for_and_workflows_by_them() {
     assert_eq!((&tasks["totalHits"], &tasks["results"][0]["referenceTaskName"]), (&json!(1), &json!("a")));
     let tasks = found("tasks/search", "workflowType = fails AND taskType = INLINE").await;
     assert_eq!(tasks["totalHits"], 1);
+    let tasks = found("tasks/search", "workflowType = fails AND (taskType = INLINE OR referenceTaskName = bad)").await;
+    assert_eq!(tasks["totalHits"], 2);
+    let mixed = url("workflowType = fails OR taskType = INLINE");
+    world.server.get(&format!("/api/tasks/search?query={mixed}")).await.expect(400);
     let by_tasks = found("workflow/search-by-tasks", "taskDefName = work AND status IN (SCHEDULED)").await;
     assert_eq!((&by_tasks["totalHits"], &by_tasks["results"][0]["workflowId"]), (&json!(1), &json!(one)));
     let whole = found("workflow/search-by-tasks-v2", "referenceTaskName = b*").await;
@@ -540,4 +547,54 @@ async fn a_workflow_is_tried_out_without_a_trace() {
         .json("POST", "/api/workflow/test", json!({"name": "outer", "taskRefToMockOutput": {"a": 1}}))
         .await
         .expect(400);
+}
+
+#[tokio::test]
+async fn a_workflow_that_was_just_started_shows_its_first_tasks() {
+    let world = World::new().await;
+    for _ in 0..20 {
+        let id = world.start(json!({"name": "waits", "version": 1})).await;
+        let task = &world.get(&id).await["tasks"][0];
+        assert_eq!((&task["referenceTaskName"], &task["status"]), (&json!("a"), &json!("SCHEDULED")));
+        let id = world.start(json!({"name": "waits", "version": 1})).await;
+        world.server.json("POST", &format!("/api/tasks/{id}/a/COMPLETED"), json!({})).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn an_input_is_held_to_the_schema_of_the_workflow() {
+    let world = World::new().await;
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    world
+        .server
+        .json("POST", "/api/schema", json!([{"name": "numbered", "version": 1, "data": schema}]))
+        .await
+        .expect(200);
+    let definition = |more: Json| {
+        let mut definition = json!({"name": "held", "version": 1, "tasks": [pick("a", "1")]});
+        definition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        definition
+    };
+    world.define(definition(json!({"inputSchema": {"name": "numbered", "version": 1, "type": "JSON"}}))).await;
+    let start =
+        async |n: Json| world.server.json("POST", "/api/workflow", json!({"name": "held", "input": {"n": n}})).await;
+    start(json!(5)).await.expect(200);
+    let refused = start(json!("five")).await.expect(400).json;
+    assert!(refused["message"].as_str().unwrap().contains("/n: integer expected"), "{refused}");
+    let unknown = definition(json!({"inputSchema": {"name": "nothing"}}));
+    world.define(unknown).await;
+    let refused = start(json!(5)).await.expect(400).json;
+    assert!(refused["message"].as_str().unwrap().contains("no schema is registered with name nothing"), "{refused}");
+    for (wrong, part) in [
+        (json!({"inputSchema": {"type": "AVRO", "name": "x"}}), "AVRO"),
+        (
+            json!({"outputSchema": {"data": {"properties": {"a": {"unevaluatedItems": true}}}}}),
+            "`unevaluatedItems` is not built",
+        ),
+        (json!({"inputSchema": {"type": "JSON"}}), "`data`, or the `name`"),
+    ] {
+        let body = definition(wrong);
+        let answer = world.server.json("POST", "/api/metadata/workflow?overwrite=true", body).await.expect(400);
+        assert!(answer.text.contains(part), "{}", answer.text);
+    }
 }

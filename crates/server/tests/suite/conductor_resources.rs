@@ -179,7 +179,7 @@ async fn event_handlers_are_kept_by_name() {
     server.get("/api/event/handler/h").await.expect(404);
     server.json("PUT", "/api/event", handler(true)).await.expect(404);
     let mut wrong = handler(true);
-    wrong["actions"] = json!([]);
+    wrong["actions"] = json!([{"action": "dance"}]);
     server.json("POST", "/api/event", wrong).await.expect(400);
 }
 
@@ -236,4 +236,49 @@ async fn a_person_takes_a_task_alone_and_completes_it() {
     assert!(search(json!({"states": ["ASSIGNED", "PENDING", "IN_PROGRESS"]})).await.is_empty());
     server.json("POST", &task("/update?complete=true"), json!({})).await.expect(404);
     server.get("/api/human/tasks/nothing").await.expect(404);
+}
+
+#[tokio::test]
+async fn an_event_that_is_sent_is_acted_on_and_can_be_read() {
+    let server = Server::start();
+    workflow(&server, "down", "NOOP", json!({})).await;
+    let action = json!({"action": "start_workflow", "start_workflow": {"name": "down", "input": {"of": "${order}"}}});
+    let handler = json!({"name": "h", "event": "order paid", "active": true, "actions": [action]});
+    server.json("POST", "/api/event", handler).await.expect(200);
+    server
+        .json("POST", "/api/event", json!({"name": "later", "event": "e", "active": true, "actions": []}))
+        .await
+        .expect(200);
+    assert_eq!(server.get("/api/event/handler/h").await.json["createdBy"], "app:dev");
+    server.json("POST", "/api/event/handleIncomingEvent", json!({})).await.expect(400);
+    let send = async || {
+        let body = json!({"event": "order paid", "order": 7}).to_string();
+        let request = request("POST", "/api/event/handleIncomingEvent").header("x-idempotency-key", "k1");
+        server.send(request.body(Body::from(body)).unwrap()).await.expect(200);
+        server.engine.hear_events().await.unwrap();
+    };
+    send().await;
+    send().await;
+    let executions = server.get("/api/event/execution/h").await.expect(200).json;
+    let first = &executions[0];
+    assert_eq!(
+        (&first["name"], &first["event"], &first["status"]),
+        (&json!("h"), &json!("order paid"), &json!("COMPLETED"))
+    );
+    assert_eq!((&first["action"], first["created"].is_u64()), (&json!("start_workflow"), true));
+    let started = server.get("/api/workflow/search?query=workflowType%3Ddown").await.expect(200).json;
+    assert_eq!(started["totalHits"], 1, "sent again, it is the same event");
+    assert_eq!(started["results"][0]["workflowId"], first["output"]["workflowId"]);
+    let messages = server.get("/api/event/message/order%20paid?from=0").await.expect(200).json;
+    assert_eq!((&messages[0]["eventTarget"], &messages[0]["fullPayload"]["order"]), (&json!("order paid"), &json!(7)));
+    let overview = server.get("/api/event/execution").await.expect(200).json;
+    assert_eq!((&overview["totalHits"], &overview["results"][0]["numberOfActions"]), (&json!(2), &json!(1)));
+    assert_eq!(server.get("/api/event/message?from=0").await.expect(200).json["results"][0]["event"], "order paid");
+    assert_eq!(server.get("/api/event/queue/config").await.expect(200).json, json!({}));
+    server.get("/api/event/queue/config/kafka/q").await.expect(404);
+    server.json("PUT", "/api/event/queue/config/kafka/q", json!("x")).await.expect(400);
+    let reach = async |sink: &str| server.json("POST", "/api/event/queue/connectivity", json!({"sink": sink})).await;
+    assert_eq!(reach("conductor:x").await.expect(200).json["successful"], true);
+    assert_eq!(reach("kafka:x").await.expect(200).json["successful"], false);
+    reach("").await.expect(400);
 }

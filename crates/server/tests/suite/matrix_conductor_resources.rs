@@ -119,7 +119,7 @@ fn template(name: &str) -> Json {
 /// The sample of a route; `None` for a route that nobody thought about.
 fn case(route: &Route, world: &World) -> Option<Case> {
     let path = route.path.replace("{name}", NAME).replace("{id}", &world.human).replace("{version}", "1");
-    let path = path.replace("{user}", "a");
+    let path = path.replace("{user}", "a").replace("{type}", "kafka");
     let of = |body: Json, writes: bool, elsewhere: u16| Case {
         path: path.clone(),
         body: body.to_string(),
@@ -143,7 +143,11 @@ fn case(route: &Route, world: &World) -> Option<Case> {
         }
         (Verb::Get, "/api/scheduler/schedules/tags") => Case { path: format!("{path}?tag=k"), ..reads(200) },
         (Verb::Get, "/api/secrets/{name}/exists") => reads(200),
-        (Verb::Get, "/api/event/{name}") => reads(200),
+        (Verb::Get, "/api/event/{name}" | "/api/event/execution/{name}" | "/api/event/message/{name}") => reads(200),
+        (Verb::Put, "/api/event/queue/config/{type}/{name}") => Case { status: 400, ..of(json!("x"), false, 400) },
+        (_, "/api/event/queue/config/{type}/{name}") => Case { status: 404, ..of(json!({}), false, 404) },
+        (Verb::Post, "/api/event/queue/connectivity") => of(json!({"sink": "conductor:x"}), false, 200),
+        (Verb::Post, "/api/event/handleIncomingEvent") => of(json!({"event": NAME}), true, 200),
         (_, "/webhook/{name}" | "/api/webhook/{name}") => of(json!({}), true, 200),
         (Verb::Get, path) if path.contains('{') => reads(404),
         (Verb::Get, _) => reads(200),

@@ -129,6 +129,7 @@ fn errand_set(b: &Bench) -> Event {
         poll_ms: None,
         attempt_ms: None,
         when_late: WhenLate::EndRun,
+        output_schema: serde_json::Value::Null,
     };
     Event::ErrandSet {
         step: StepKey("pay".into()),

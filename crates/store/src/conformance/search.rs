@@ -25,6 +25,10 @@ fn labels(test: LabelTest) -> RunSearch {
     RunSearch { labels: vec![test], ..RunSearch::default() }
 }
 
+fn any(groups: Vec<Vec<RunSearch>>) -> RunSearch {
+    RunSearch { groups, ..RunSearch::default() }
+}
+
 fn pair(name: &str, value: &str) -> Label {
     (name.to_owned(), value.to_owned())
 }
@@ -76,6 +80,24 @@ pub fn runs_are_searched_by_every_field(b: &Bench) {
         (field(Field::Key, TextTest::Glob("k*".into())), vec![two]),
         (not(field(Field::Key, list(&["other"]))), vec![two]),
         (RunSearch { words: Some("K,1".into()), ..RunSearch::default() }, vec![two]),
+        (
+            any(vec![vec![
+                field(Field::Id, list(&[&one.to_string()])),
+                labels(LabelTest::Any(vec![pair("team", "blue")])),
+            ]]),
+            vec![two, one],
+        ),
+        (
+            any(vec![
+                vec![field(Field::FlowId, list(&["pay"])), field(Field::FlowId, list(&["refund"]))],
+                vec![
+                    any(vec![vec![field(Field::Key, TextTest::Glob("k*".into()))]]),
+                    field(Field::Namespace, list(&["ab"])),
+                ],
+            ]),
+            vec![three, two],
+        ),
+        (any(vec![vec![]]), vec![]),
         (RunSearch { words: Some("ORDER".into()), ..RunSearch::default() }, vec![two]),
         (RunSearch { words: Some("pay".into()), ..RunSearch::default() }, vec![three, one]),
         (RunSearch { words: Some(one.to_string()), ..RunSearch::default() }, vec![one]),

@@ -5,11 +5,12 @@ use super::{Machine, NotPossible, refuse};
 use crate::ids::Hash16;
 use crate::ir::ErrandKind;
 use crate::planted;
-use crate::run::errand::{ErrandEnd, ErrandTerms, Late, Said, Seen, TIMED_OUT, WhenLate};
+use crate::run::errand::{ErrandEnd, ErrandTerms, FAILED_FOR_GOOD, Late, Said, Seen, TIMED_OUT, WhenLate};
 use crate::run::event::{By, EndStatus, Event, Failure, Payload, StepOutcome};
 use crate::run::retry::delay_ms;
 use crate::run::state::{Step, Work};
 use crate::run::step::StepKey;
+use crate::schema;
 
 impl Machine<'_> {
     pub(super) fn set_errand(&mut self, key: &StepKey, terms: ErrandTerms, request: Payload) {
@@ -36,10 +37,17 @@ impl Machine<'_> {
     ) -> Result<(), NotPossible> {
         let terms = self.is_awaited(key, attempt)?;
         match said {
-            Said::Done { output } => {
-                self.answered(key, attempt, ErrandEnd::Done, seen, None);
-                self.end_step(key, StepOutcome::Success, Some(output), None);
-            }
+            Said::Done { output } => match misfit(&terms, &output) {
+                None => {
+                    self.answered(key, attempt, ErrandEnd::Done, seen, None);
+                    self.end_step(key, StepOutcome::Success, Some(output), None);
+                }
+                // The work is done: to have it done once more would not make the telling of it right.
+                Some(text) => {
+                    self.answered(key, attempt, ErrandEnd::FailedForGood, seen, Some(output));
+                    self.errand_failed(key, &terms, Failure::new(FAILED_FOR_GOOD, text), true);
+                }
+            },
             Said::Failed { failure, output, for_good } => {
                 let end = if for_good { ErrandEnd::FailedForGood } else { ErrandEnd::Failed };
                 self.answered(key, attempt, end, seen, output);
@@ -115,6 +123,15 @@ impl Machine<'_> {
         let (step, at) = (key.clone(), self.now);
         self.emit(Event::ErrandSet { step, attempt, at, free_at, terms: None, request: None });
     }
+}
+
+/// In what an output does not fit the schema that the step began with.
+fn misfit(terms: &ErrandTerms, output: &Payload) -> Option<String> {
+    if terms.output_schema.is_null() {
+        return None;
+    }
+    let found = schema::misfits(&terms.output_schema, output.json());
+    (!found.is_empty()).then(|| format!("the output does not fit its schema: {}", schema::in_words(&found)))
 }
 
 fn print(ms: Option<i64>) -> String {

@@ -118,7 +118,7 @@ impl Machine<'_> {
             Ok(Evaluated::Errand { terms, request }) => self.set_errand(key, *terms, request),
             Ok(Evaluated::Variables(change)) => {
                 self.emit(match change {
-                    VariableChange::Set(variables) => Event::VariablesSet { variables, by: None },
+                    VariableChange::Set(variables) => Event::VariablesSet { variables, by: None, append: false },
                     VariableChange::Unset(names) => Event::VariablesUnset { names },
                 });
                 self.end_step(key, self.ending(key, task), None, None);

@@ -21,6 +21,7 @@ impl Machine<'_> {
             Wish::Redo(redo) => self.redo(by, *redo),
             Wish::Skip { task, input, output } => self.skip(by, task, input, output),
             Wish::Tell { variables, errand } => self.tell(by, variables, errand.map(|told| *told)),
+            Wish::Append { variables } => self.append(by, variables),
             Wish::Jump { task, input } => self.jump(by, &task, input),
             Wish::Upgrade(upgrade) => self.upgrade(by, *upgrade),
         }
@@ -51,6 +52,7 @@ impl Machine<'_> {
                 | Wish::Retry { .. }
                 | Wish::Redo(_)
                 | Wish::Tell { .. }
+                | Wish::Append { .. }
                 | Wish::Jump { .. }
                 | Wish::Upgrade(_),
                 _,
@@ -152,12 +154,20 @@ impl Machine<'_> {
             self.is_awaited(&told.step, told.attempt)?;
         }
         if let Some(variables) = variables {
-            self.emit(Event::VariablesSet { variables, by: Some(by) });
+            self.emit(Event::VariablesSet { variables, by: Some(by), append: false });
         }
         match errand {
             Some(Told { step, attempt, said, seen }) => self.errand_said(&step, attempt, said, seen),
             None => Ok(()),
         }
+    }
+
+    fn append(&mut self, by: By, variables: Payload) -> Result<(), NotPossible> {
+        if self.state.is_ended() {
+            return refuse("the run has ended; its variables stay as they are");
+        }
+        self.emit(Event::VariablesSet { variables, by: Some(by), append: true });
+        Ok(())
     }
 
     /// What is under way at the top is skipped. What was sent must have settled: nobody would hear of its answer.

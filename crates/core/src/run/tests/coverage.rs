@@ -127,7 +127,7 @@ names!(
         Recover,
     }
 );
-names!(wish_name, WISHES, Wish { Pause, Resume, Terminate, Retry, Redo, Skip, Tell, Jump, Upgrade });
+names!(wish_name, WISHES, Wish { Pause, Resume, Terminate, Retry, Redo, Skip, Tell, Append, Jump, Upgrade });
 names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Interval, Quiet, FlowRetry, StartDate, Sla });
 
 /// A wish counts by its own name.
@@ -270,6 +270,9 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("waiting",     "wish Tell",        &["waiting"]),
     ("open",        "wish Tell",        &["open", "finishing", "refused"]),
     ("completed",   "wish Tell",        &["refused"]),
+    ("waiting",     "wish Append",      &["waiting"]),
+    ("open",        "wish Append",      &["open"]),
+    ("completed",   "wish Append",      &["refused"]),
     ("open",        "wish Jump",        &["open", "refused"]),
     ("failed",      "wish Jump",        &["refused"]),
     ("open",        "wish Upgrade",     &["open", "refused"]),

@@ -27,6 +27,7 @@ pub fn terms(kind: ErrandKind) -> ErrandTerms {
         poll_ms: Some(10_000),
         attempt_ms: Some(90_000),
         when_late: WhenLate::EndRun,
+        output_schema: serde_json::Value::Null,
     }
 }
 

@@ -376,6 +376,20 @@ scenarios! {
         assert!(world.input(tell(true, None)).is_err());
     }
 
+    fn lists_among_the_variables_get_more() {
+        let append = || wish(Wish::Append { variables: payload("more") });
+        let mut world = World::of(vec![errand("a")]).evals("a", &[Evaluates(Evaluated::Errand { terms: Box::new(terms(ErrandKind::Human)), request: payload("r") })]);
+        world.must(append());
+        world.must(Input::Start);
+        world.answer_all();
+        let decided = world.must(append());
+        assert!(matches!(decided.events[..], [Event::VariablesSet { by: Some(_), append: true, .. }]));
+        answer(&mut world, "a");
+        world.finish();
+        assert_eq!(world.status(), Status::Completed);
+        assert!(world.input(append()).is_err());
+    }
+
     fn a_run_jumps_forward_and_back() {
         let tasks = vec![inline("a"), seq("g", vec![errand("b"), inline("x")]), errand("c"), errand("d")];
         let mut world = at_errand(tasks);

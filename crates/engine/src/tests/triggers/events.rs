@@ -4,7 +4,9 @@ use super::House;
 use semel_core::limits::Limits;
 use semel_core::run::Status;
 use semel_core::{FlowRef, Millis, RunId};
-use semel_store::{EVENT_HANDLERS, EVENTS, FlowRow, PushRule, RunRow, RunValues, Work};
+use semel_store::{
+    EVENT_EXECUTIONS, EVENT_HANDLERS, EVENT_MESSAGES, EVENTS, FlowRow, PushRule, RunRow, RunValues, Work,
+};
 use semel_tasks::Outcome;
 use serde_json::{Value as Json, json};
 
@@ -200,7 +202,7 @@ async fn an_event_sets_variables_once() {
     house.put_workflow(publisher("conductor:orders")).await;
     house
         .put_workflow(json!({"name": "one", "tasks": [{"name": "w", "taskReferenceName": "w", "type": "WAIT"}],
-            "variables": {"kept": 1, "by": "nobody"}, "outputParameters": {"v": "${workflow.variables}"}}))
+            "variables": {"kept": 1, "by": "nobody", "all": ["here"]}, "outputParameters": {"v": "${workflow.variables}"}}))
         .await;
     let one = house.go("one", json!({})).await;
     let action = |more: Json| {
@@ -210,7 +212,8 @@ async fn an_event_sets_variables_once() {
     };
     house
         .put_handler(json!({"name": "h", "event": "conductor:up:orders", "active": true, "actions": [
-            action(json!({})), action(json!({"variables": {"by": ["appended"]}, "appendArray": true})),
+            action(json!({})), action(json!({"variables": {"all": "${order.by}", "by": "${order.by}"}, "appendArray": true})),
+            action(json!({"variables": {"all": ["x", "${order.by}"]}, "appendArray": true})),
             action(json!({"workflowId": "nobody"})),
         ]}))
         .await;
@@ -238,5 +241,42 @@ async fn an_event_sets_variables_once() {
     house.engine.answer_errand(&house.workspace, errand, end, None).await.unwrap();
     house.rest().await;
     let (_, values) = house.runs_of("one").remove(0);
-    assert_eq!(values.outputs.unwrap()["v"], json!({"kept": 1, "by": "second"}));
+    assert_eq!(
+        values.outputs.unwrap()["v"],
+        json!({"kept": 1, "by": "second", "all": ["here", "first", "x", "first", "second", "x", "second"]})
+    );
+}
+
+#[tokio::test]
+async fn what_came_of_an_event_can_be_read() {
+    let house = House::at("2026-01-02T12:00:00Z");
+    house.put_workflow(publisher("conductor:orders")).await;
+    house.put_workflow(down()).await;
+    house.put_handler(starter(json!({}))).await;
+    let mut broken = starter(json!({"name": "nobody"}));
+    broken["name"] = json!("broken");
+    house.put_handler(broken).await;
+    house.go("up", json!({"order": {"id": 7}})).await;
+    let [event] = house.events().try_into().expect("one event");
+    house.hear_of_events().await;
+    let kept = |namespace: &str| -> Vec<(String, Json)> {
+        let rows = house.engine.store().kv_list(&house.workspace, namespace, None, 99).unwrap();
+        rows.into_iter().map(|row| (row.key, row.value)).collect()
+    };
+    let [(_, failed), (_, done)] = kept(EVENT_EXECUTIONS).try_into().expect("one for each action");
+    assert_eq!((&failed["name"], &failed["status"]), (&json!("broken"), &json!("FAILED")));
+    assert_eq!(failed["statusDescription"], "no workflow nobody is registered");
+    assert_eq!(
+        (&done["name"], &done["status"], &done["action"]),
+        (&json!("h"), &json!("COMPLETED"), &json!("start_workflow"))
+    );
+    assert_eq!(done["output"]["workflowId"], json!(house.runs_of("down").remove(0).0.id.to_string()));
+    assert_eq!(done["messageId"], event["id"]);
+    let [(_, message)] = kept(EVENT_MESSAGES).try_into().expect("one message");
+    assert_eq!((&message["eventTarget"], &message["status"]), (&json!("conductor:up:orders"), &json!("HANDLED")));
+    assert_eq!(message["fullPayload"]["order"], json!({"id": 7}));
+    // What nobody listens to is not kept.
+    house.engine.publish_event(&house.workspace, "e2", "other", json!({})).await.unwrap();
+    house.hear_of_events().await;
+    assert_eq!((kept(EVENT_MESSAGES).len(), house.events().len()), (1, 0));
 }

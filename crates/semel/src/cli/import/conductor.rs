@@ -211,7 +211,7 @@ fn differences(tasks: &Json, path: &str, found: &mut Vec<(String, &'static str)>
 }
 
 fn of_task(definition: &Json, found: &mut Vec<(String, &'static str)>) {
-    for name in ["isolationGroupId", "executionNameSpace", "inputSchema", "outputSchema"] {
+    for name in ["isolationGroupId", "executionNameSpace"] {
         if !definition[name].is_null() {
             found.push((name.to_owned(), "is kept and shown, and not carried out"));
         }

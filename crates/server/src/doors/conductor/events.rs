@@ -37,8 +37,8 @@ fn checked(given: Json) -> Result<(String, Map<String, Json>), Problem> {
     let Some(Json::Array(actions)) = fields.get("actions") else {
         return Err(Problem::field("actions", "No actions specified. Please specify at-least one action"));
     };
-    if actions.is_empty() || actions.len() > ACTIONS_MAX {
-        return Err(Problem::field("actions", "No actions specified. Please specify at-least one action"));
+    if actions.len() > ACTIONS_MAX {
+        return Err(Problem::field("actions", format!("an event handler has at most {ACTIONS_MAX} actions")));
     }
     for (place, action) in actions.iter().enumerate() {
         let word = action["action"].as_str().unwrap_or_default();
@@ -49,8 +49,9 @@ fn checked(given: Json) -> Result<(String, Map<String, Json>), Problem> {
         if !action[word].is_object() {
             return Err(Problem::field("actions", format!("actions[{place}].{word} must be an object")));
         }
-        if !matches!(action[word]["appendArray"], Json::Null | Json::Bool(false)) {
-            return Err(Problem::field("actions", format!("actions[{place}].{word}.appendArray is not built")));
+        if !matches!(action[word]["appendArray"], Json::Null | Json::Bool(_)) {
+            let message = format!("actions[{place}].{word}.appendArray must be true or false");
+            return Err(Problem::field("actions", message));
         }
     }
     Ok((name, fields))
@@ -59,7 +60,8 @@ fn checked(given: Json) -> Result<(String, Map<String, Json>), Problem> {
 /// Registers handlers that are new.
 pub async fn create(call: Call) -> Answer {
     let handlers: Vec<_> = body::one_or_more(&call)?.into_iter().map(checked).collect::<Result<_, _>>()?;
-    let by = call.principal()?.name.clone();
+    // Whoever has a key and a secret is an application there.
+    let by = format!("app:{}", call.principal()?.name);
     for (name, mut fields) in handlers {
         fields.entry("createdBy").or_insert_with(|| json!(by));
         let listed = fields.remove("tags");
@@ -141,16 +143,20 @@ mod tests {
     fn handlers_are_checked_before_any_is_kept() {
         let action = json!([{"action": "start_workflow", "start_workflow": {"name": "w"}}]);
         assert!(checked(json!({"name": "h", "event": "conductor:x", "actions": action, "active": true})).is_ok());
+        assert!(
+            checked(json!({"name": "h", "event": "e", "actions": []})).is_ok(),
+            "clients register what comes later"
+        );
         for (wrong, field) in [
             (json!({"event": "e", "actions": action}), "name"),
             (json!({"name": "h", "actions": action}), "event"),
             (json!({"name": "h", "event": "e"}), "actions"),
-            (json!({"name": "h", "event": "e", "actions": []}), "actions"),
+            (json!({"name": "h", "event": "e", "actions": 5}), "actions"),
             (json!({"name": "h", "event": "e", "actions": [{"action": "dance", "dance": {}}]}), "actions"),
             (json!({"name": "h", "event": "e", "actions": [{"action": "fail_task"}]}), "actions"),
             (
                 json!({"name": "h", "event": "e", "actions": [{"action": "update_workflow_variables",
-                    "update_workflow_variables": {"workflowId": "w", "appendArray": true}}]}),
+                    "update_workflow_variables": {"workflowId": "w", "appendArray": "always"}}]}),
                 "actions",
             ),
         ] {

@@ -15,7 +15,7 @@
 //! | [`documents`], [`tags`], [`schemas`], [`environment`], [`secrets`] | things that are kept as they were written |
 //! | [`schedules`], [`schedule_executions`] | workflows that the clock starts |
 //! | [`webhooks`], [`receive`] | events from outside |
-//! | [`events`] | handlers of events |
+//! | [`events`], [`event_history`] | handlers of events, and what came of events |
 //! | [`human`], [`human_templates`] | tasks that people do |
 //! | [`tasks`], [`update`], [`signal`], [`queues`] | what workers ask and say |
 
@@ -25,6 +25,7 @@ pub mod control;
 pub mod documents;
 pub mod environment;
 pub mod error;
+pub mod event_history;
 pub mod events;
 pub mod execute;
 pub mod human;

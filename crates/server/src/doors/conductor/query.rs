@@ -1,7 +1,9 @@
-//! The language of searches: `workflowType = order AND status IN (FAILED, 'TIMED_OUT') AND startTime > 1700000000000`.
+//! The language of searches: `workflowType = order AND (status = FAILED OR startTime > 1700000000000)`.
 //!
 //! ```text
-//! query     = [ condition { AND condition } ]
+//! query     = [ all { OR all } ]
+//! all       = one { AND one }
+//! one       = condition | "(" all { OR all } ")"
 //! condition = FIELD ( "=" | "!=" | "<" | ">" | "<=" | ">=" ) value
 //!           | FIELD [ NOT ] IN "(" value { "," value } ")"
 //!           | FIELD BETWEEN value AND value
@@ -20,6 +22,41 @@ use crate::problem::Problem;
 pub struct Condition {
     pub field: String,
     pub test: Test,
+}
+
+/// Conditions, and how they are joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Query {
+    All(Vec<Query>),
+    Any(Vec<Query>),
+    One(Condition),
+}
+
+impl Query {
+    /// Every condition in it.
+    pub fn conditions(&self) -> Vec<&Condition> {
+        match self {
+            Query::One(condition) => vec![condition],
+            Query::All(parts) | Query::Any(parts) => parts.iter().flat_map(Query::conditions).collect(),
+        }
+    }
+
+    /// Whether it holds of something, if `holds` says so of each condition.
+    pub fn judge(&self, holds: &dyn Fn(&Condition) -> Result<bool, Problem>) -> Result<bool, Problem> {
+        match self {
+            Query::One(condition) => holds(condition),
+            Query::All(parts) => parts.iter().try_fold(true, |so_far, part| Ok(so_far && part.judge(holds)?)),
+            Query::Any(parts) => parts.iter().try_fold(false, |so_far, part| Ok(so_far || part.judge(holds)?)),
+        }
+    }
+
+    /// The parts that must all hold.
+    pub fn into_parts(self) -> Vec<Query> {
+        match self {
+            Query::All(parts) => parts,
+            other => vec![other],
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,30 +96,24 @@ pub struct Value {
 const CONDITIONS_MAX: usize = 50;
 const VALUES_MAX: usize = 1_000;
 
-pub fn parse(text: &str) -> Result<Vec<Condition>, Problem> {
-    let mut reader = Reader { rest: text };
-    let mut found = Vec::new();
-    loop {
-        reader.blanks();
-        if reader.rest.is_empty() && found.is_empty() {
-            return Ok(found);
-        }
-        found.push(reader.condition()?);
-        reader.blanks();
-        if reader.rest.is_empty() {
-            return Ok(found);
-        }
-        if !reader.word("AND") {
-            return Err(reader.wrong("AND is expected here; OR is not part of this language"));
-        }
-        if found.len() >= CONDITIONS_MAX {
-            return Err(reader.wrong(&format!("at most {CONDITIONS_MAX} conditions are taken")));
-        }
+/// Parentheses inside each other.
+const DEPTH_MAX: usize = 16;
+
+/// All of it; nothing at all is true of everything.
+pub fn parse(text: &str) -> Result<Query, Problem> {
+    let mut reader = Reader { rest: text, conditions: 0 };
+    reader.blanks();
+    if reader.rest.is_empty() {
+        return Ok(Query::All(Vec::new()));
     }
+    let query = reader.any(0)?;
+    reader.blanks();
+    if reader.rest.is_empty() { Ok(query) } else { Err(reader.wrong("AND or OR is expected here")) }
 }
 
 struct Reader<'a> {
     rest: &'a str,
+    conditions: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -121,7 +152,38 @@ impl<'a> Reader<'a> {
         true
     }
 
+    fn any(&mut self, depth: usize) -> Result<Query, Problem> {
+        let mut parts = vec![self.all(depth)?];
+        while self.word("OR") {
+            parts.push(self.all(depth)?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Query::Any(parts) })
+    }
+
+    fn all(&mut self, depth: usize) -> Result<Query, Problem> {
+        let mut parts = vec![self.one(depth)?];
+        while self.word("AND") {
+            parts.push(self.one(depth)?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Query::All(parts) })
+    }
+
+    fn one(&mut self, depth: usize) -> Result<Query, Problem> {
+        if !self.take("(") {
+            return Ok(Query::One(self.condition()?));
+        }
+        if depth >= DEPTH_MAX {
+            return Err(self.wrong(&format!("at most {DEPTH_MAX} parentheses may be inside each other")));
+        }
+        let query = self.any(depth + 1)?;
+        if self.take(")") { Ok(query) } else { Err(self.wrong("AND, OR or a closing parenthesis is expected here")) }
+    }
+
     fn condition(&mut self) -> Result<Condition, Problem> {
+        self.conditions += 1;
+        if self.conditions > CONDITIONS_MAX {
+            return Err(self.wrong(&format!("at most {CONDITIONS_MAX} conditions are taken")));
+        }
         self.blanks();
         let end = self.rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.').unwrap_or(self.rest.len());
         if end == 0 {
@@ -234,7 +296,7 @@ impl<'a> Reader<'a> {
         let mut end = self.rest.len();
         for (at, c) in self.rest.char_indices() {
             let after_blank = self.rest[..at].ends_with(char::is_whitespace);
-            let here = || Reader { rest: &self.rest[at..] };
+            let here = || Reader { rest: &self.rest[at..], conditions: 0 };
             if matches!(c, ',' | ')' | '(') || (after_blank && (here().word("AND") || here().word("OR"))) {
                 end = at;
                 break;
@@ -254,9 +316,10 @@ mod tests {
     use super::*;
 
     fn one(text: &str) -> Condition {
-        let mut all = parse(text).unwrap_or_else(|problem| panic!("{text}: {}", problem.detail));
-        assert_eq!(all.len(), 1, "{text}");
-        all.remove(0)
+        match parse(text).unwrap_or_else(|problem| panic!("{text}: {}", problem.detail)) {
+            Query::One(condition) => condition,
+            other => panic!("{text}: {other:?}"),
+        }
     }
 
     fn is_in(field: &str, values: &[&str]) -> Condition {
@@ -291,6 +354,7 @@ mod tests {
     #[test]
     fn conditions_are_joined_by_and() {
         let all = parse("workflowType IN (a,b) AND startTime>12 and endTime <= '99' AND status != FAILED").unwrap();
+        let all: Vec<Condition> = all.conditions().into_iter().cloned().collect();
         assert_eq!(all.len(), 4);
         assert_eq!(all[1].test, Test::Compare { than: Order::Greater, value: "12".into() });
         assert_eq!(all[2].test, Test::Compare { than: Order::LessOrEqual, value: "99".into() });
@@ -299,7 +363,31 @@ mod tests {
         assert_eq!(between.test, Test::Between { from: "1".into(), to: "2".into() });
         assert!(matches!(one("status NOT IN (A, B)").test, Test::In { not: true, values } if values.len() == 2));
         assert_eq!(one("workflowType = ANDROID").field, "workflowType", "a value that begins like the word");
-        assert_eq!(parse("  ").unwrap(), []);
+        assert_eq!(parse("  ").unwrap(), Query::All(vec![]));
+    }
+
+    #[test]
+    fn conditions_are_joined_by_or_and_parentheses() {
+        let with = |text: &str, good: &[&str]| {
+            let good: Vec<String> = good.iter().map(|name| (*name).to_owned()).collect();
+            parse(text).unwrap().judge(&|condition| Ok(good.contains(&condition.field))).unwrap()
+        };
+        let text = "a = 1 OR b = 'x OR y' and c IN (1, 2) or (d = 4 AND (e = 5 OR f STARTS_WITH g))";
+        for (good, holds) in [
+            (&["a"][..], true),
+            (&["b"], false),
+            (&["b", "c"], true),
+            (&["d"], false),
+            (&["d", "f"], true),
+            (&["e", "f"], false),
+            (&[], false),
+        ] {
+            assert_eq!(with(text, good), holds, "{good:?}");
+        }
+        assert_eq!(one("((a = 1))").field, "a");
+        assert_eq!(parse("a = ORDER OR b = 2").unwrap().conditions().len(), 2, "a value that begins like the word");
+        assert!(parse(&format!("{}a = 1{}", "(".repeat(17), ")".repeat(17))).is_err());
+        assert!(parse(&vec!["a = 1"; 51].join(" OR ")).is_err());
     }
 
     #[test]
@@ -311,8 +399,10 @@ mod tests {
             ("status = 'A", "not closed"),
             ("status IN A", "parentheses"),
             ("status IN (A", "closing parenthesis"),
-            ("status = A OR status = B", "OR is not part"),
-            ("a = 'x' OR b = 'y'", "OR is not part"),
+            ("status = A OR", "name of a field"),
+            ("(status = A", "closing parenthesis"),
+            ("status = A)", "AND or OR"),
+            ("a = 'x' b = 'y'", "AND or OR"),
             ("status = A AND", "name of a field"),
             ("startTime BETWEEN 1", "two values"),
             ("status NOT A", "IN is expected"),

@@ -14,13 +14,13 @@ const LOOKED_MAX: usize = 10_000;
 
 pub async fn search(call: Call) -> Answer {
     let (start, size) = page(&call)?;
-    let conditions = parse(&body::query(&call, "query")?.unwrap_or_default())?;
+    let query = parse(&body::query(&call, "query")?.unwrap_or_default())?;
     let words = body::query(&call, "freeText")?.filter(|text| text != "*");
     let oldest_first = match body::query(&call, "sort")? {
         None => false,
         Some(sort) => is_oldest_first(&sort)?,
     };
-    for condition in &conditions {
+    for condition in query.conditions() {
         field(&condition.field).ok_or_else(|| unknown_field(&condition.field))?;
     }
     let (workspace, payloads) = (call.workspace()?, call.sees_payloads());
@@ -29,7 +29,7 @@ pub async fn search(call: Call) -> Answer {
         rows.into_iter().map(|row| settled(store, &workspace, row.value)).collect::<Result<Vec<Json>, StoreError>>()
     });
     let mut found = read.await?;
-    found.retain(|one| conditions.iter().all(|condition| holds(one, condition)));
+    found.retain(|one| query.judge(&|condition| Ok(holds(one, condition))).unwrap_or(false));
     found.retain(|one| words.as_deref().is_none_or(|words| one.to_string().contains(words)));
     if oldest_first {
         found.reverse();
@@ -138,9 +138,10 @@ mod tests {
     #[test]
     fn records_are_found_by_their_fields() {
         let one = json!({"scheduleName": "nightly", "workflowName": "w", "state": "FAILED", "scheduledTime": 500});
-        let found = |query: &str| parse(query).unwrap().iter().all(|condition| holds(&one, condition));
+        let found = |query: &str| parse(query).unwrap().judge(&|condition| Ok(holds(&one, condition))).unwrap();
         assert!(found("scheduleName IN (nightly)") && found("scheduleName = 'night*'") && found(""));
         assert!(found("state = FAILED AND scheduledTime > 499") && found("scheduledTime < 501"));
+        assert!(found("state = EXECUTED OR workflowName = w"));
         assert!(!found("state = EXECUTED") && !found("scheduleName = *ly2") && !found("scheduledTime > 500"));
         assert!(is_oldest_first("startTime:ASC").unwrap() && !is_oldest_first("startTime:DESC").unwrap());
         assert!(is_oldest_first("colour:DESC").is_err());

@@ -4,7 +4,7 @@
 //! search over tasks looks through those of the newest workflows that its other conditions leave, [`RUNS_MAX`] at most.
 
 use super::listing::{found, is_live};
-use super::query::{Condition, Order, Test, Value, parse};
+use super::query::{Condition, Order, Query, Test, Value, parse};
 use super::task::{id_text, read_id};
 use super::workflow::{self, correlation, reason, started_with, status};
 use super::{body, listing, start, task};
@@ -83,8 +83,8 @@ pub async fn flows_of(call: &Call, passes: impl Fn(&str, u32) -> bool) -> Result
 /// What a search asks for, besides conditions on tasks.
 struct Asked {
     search: RunSearch,
-    /// Conditions on the tasks of a workflow.
-    tasks: Vec<Condition>,
+    /// Conditions on the tasks of a workflow, all of which must hold.
+    tasks: Vec<Query>,
     free_text: Option<String>,
 }
 
@@ -109,11 +109,15 @@ async fn asked(call: &Call, about: About) -> Result<Asked, Problem> {
     (search.offset, search.limit) = (start, u32::try_from(size).unwrap_or(u32::MAX));
     search.sort = sorting(body::query(call, "sort")?.as_deref(), about)?;
     let mut tasks = Vec::new();
-    for condition in parse(&body::query(call, "query")?.unwrap_or_default())? {
-        if about == About::Tasks && is_of_task(&condition.field) {
-            tasks.push(condition);
+    for part in parse(&body::query(call, "query")?.unwrap_or_default())?.into_parts() {
+        let of_tasks = part.conditions().iter().filter(|condition| is_of_task(&condition.field)).count();
+        if about == About::Workflows || of_tasks == 0 {
+            narrow_by(call, &mut search, &part).await?;
+        } else if of_tasks == part.conditions().len() {
+            tasks.push(part);
         } else {
-            narrow(call, &mut search, &condition).await?;
+            let text = "OR joins conditions on tasks, or conditions on workflows; these are some of both";
+            return Err(Problem::query("query", text));
         }
     }
     if about == About::Workflows {
@@ -157,6 +161,29 @@ fn sorting(text: Option<&str>, about: About) -> Result<Vec<Sort>, Problem> {
         sorts.push(Sort { by, descending });
     }
     Ok(sorts)
+}
+
+/// One more thing that must hold, or of several one.
+async fn narrow_by(call: &Call, search: &mut RunSearch, query: &Query) -> Result<(), Problem> {
+    match query {
+        Query::One(condition) => narrow(call, search, condition).await,
+        Query::All(parts) => {
+            for part in parts {
+                Box::pin(narrow_by(call, search, part)).await?;
+            }
+            Ok(())
+        }
+        Query::Any(parts) => {
+            let mut group = Vec::with_capacity(parts.len());
+            for part in parts {
+                let mut one = RunSearch::default();
+                Box::pin(narrow_by(call, &mut one, part)).await?;
+                group.push(one);
+            }
+            search.groups.push(group);
+            Ok(())
+        }
+    }
 }
 
 /// One more thing that must hold.
@@ -381,7 +408,10 @@ fn summary(call: &Call, (row, values, _): &WholeRun) -> Result<Json, Problem> {
 /// Those that have a task which passes, with their tasks that do.
 async fn look_through(call: &Call, about: &Asked) -> Result<Vec<(WorkflowStory, Vec<usize>)>, Problem> {
     let search = RunSearch { offset: 0, limit: RUNS_MAX, ..about.search.clone() };
-    let ids = about.tasks.iter().find(|condition| condition.field == "taskId");
+    let ids = about.tasks.iter().find_map(|query| match query {
+        Query::One(condition) if condition.field == "taskId" => Some(condition),
+        _ => None,
+    });
     let mut all = Vec::new();
     for row in rows_with(call, search, ids).await? {
         let story = match workflow::find(&call.app, &call.workspace()?, row.id).await {
@@ -422,8 +452,8 @@ async fn rows_with(call: &Call, search: RunSearch, ids: Option<&Condition>) -> R
 }
 
 fn passes(about: &Asked, task: &TaskStory) -> Result<bool, Problem> {
-    for condition in &about.tasks {
-        if !holds(condition, task)? {
+    for query in &about.tasks {
+        if !query.judge(&|condition| holds(condition, task))? {
             return Ok(false);
         }
     }

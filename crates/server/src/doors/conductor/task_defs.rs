@@ -6,6 +6,7 @@ use super::{body, done};
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::problem::Problem;
+use semel_core::ir::SchemaUse;
 use semel_store::{Done, KvRow, TASK_DEFINITIONS, Work};
 use serde_json::{Map, Value as Json, json};
 
@@ -211,6 +212,13 @@ fn violations(place: usize, fields: &Map<String, Json>) -> Vec<Json> {
     if fields.get("inputTemplate").is_some_and(|value| !value.is_object()) {
         say("inputTemplate", "inputTemplate must be an object".to_owned());
     }
+    if fields.get("enforceSchema") == Some(&Json::Bool(true)) {
+        for field in ["inputSchema", "outputSchema"] {
+            if let Some(Err(message)) = fields.get(field).map(SchemaUse::read) {
+                say(field, message);
+            }
+        }
+    }
     found
 }
 
@@ -228,5 +236,8 @@ mod tests {
         let late = wrong(json!({"name": "a", "timeoutSeconds": 5, "responseTimeoutSeconds": 10}));
         assert_eq!(late[0]["path"], "[1].responseTimeoutSeconds");
         assert_eq!(wrong(json!("x"))[0]["path"], "[1]");
+        let schema = |enforced: bool| json!({"name": "a", "enforceSchema": enforced, "inputSchema": {"type": "AVRO"}});
+        assert_eq!(wrong(schema(true))[0]["path"], "[1].inputSchema");
+        assert!(checked(vec![schema(false)]).is_ok(), "a schema that nobody is held to is a remark");
     }
 }

@@ -6,14 +6,36 @@ use super::{body, start};
 use crate::call::{Answer, Call, ok};
 use crate::problem::Problem;
 use crate::state::AppState;
-use semel_core::run::workflow_status;
+use semel_core::run::{Status, workflow_status};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_engine::{TaskStory, WorkflowStory, public_json};
 use semel_store::{RunRow, RunValues};
 use serde_json::{Map, Value as Json, json};
+use std::time::{Duration, Instant};
 
-/// The story of a run of the caller's workspace.
+/// How long a workflow that was started just now may take to show its first tasks.
+const BEGINS: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The story of a run of the caller's workspace. Clients look for the tasks of a workflow, and answer them, as soon as
+/// they have its id: where its first tasks are being begun, they are waited for.
 pub async fn find(app: &AppState, workspace: &WorkspaceId, id: RunId) -> Result<WorkflowStory, Problem> {
+    let until = Instant::now() + BEGINS;
+    loop {
+        let story = read(app, workspace, id).await?;
+        if has_begun(&story.run.0) || Instant::now() >= until || app.stopping().is_cancelled() {
+            return Ok(story);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Its admission is the first row of a journal, and what it does at once the second.
+fn has_begun(row: &RunRow) -> bool {
+    row.version > 1 || row.status != Status::Running
+}
+
+async fn read(app: &AppState, workspace: &WorkspaceId, id: RunId) -> Result<WorkflowStory, Problem> {
     let (engine, workspace) = (app.engine().clone(), workspace.clone());
     let read = tokio::task::spawn_blocking(move || engine.story(&workspace, id)).await;
     read.map_err(|_| Problem::internal("a read panicked"))??.ok_or_else(|| unknown(&id.to_string()))
