@@ -520,7 +520,10 @@ impl Walk<'_> {
         self.ended_so(step, &task, outcome);
         if let (Kind::Subflow(sub), Some(status)) = (&task.kind, self.children.remove(step)) {
             let right = match status {
-                EndStatus::Completed => outcome == StepOutcome::Success,
+                // One that ended with a warning is one, where the step passes on how it ended.
+                EndStatus::Completed => {
+                    outcome == StepOutcome::Success || (sub.transmit && outcome == StepOutcome::Warning)
+                }
                 _ if self.cancelling => outcome == StepOutcome::Cancelled,
                 _ if sub.transmit => outcome == StepOutcome::Failed,
                 _ => outcome == StepOutcome::Success,

@@ -4,7 +4,7 @@ use super::super::actors::Job;
 use super::super::flows::Kind;
 use super::{Facts, journal};
 use semel_core::Door;
-use semel_core::run::{Event, RunState, Status};
+use semel_core::run::{Event, RunState, Status, StepOutcome};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -162,7 +162,28 @@ fn children(facts: &mut Facts<'_>) {
                 }
             }
         }
-        let again = stored.entries.iter().any(|e| matches!(e.event, Event::Replayed { .. } | Event::Restarted { .. }));
+        let reopened = |s: &super::Stored| {
+            s.entries.iter().any(|e| matches!(e.event, Event::Replayed { .. } | Event::Restarted { .. }))
+        };
+        let again = reopened(stored);
+        // A warning of the sub-run is one of the step, where that passes on how it ended.
+        let flow = facts.world.spec_of(&stored.row).filter(|_| !again);
+        for (step, outcome) in stored.entries.iter().filter_map(|entry| match &entry.event {
+            Event::StepEnded { step, outcome, .. } => Some((step, *outcome)),
+            _ => None,
+        }) {
+            let Some(Kind::Subflow(sub)) = flow.as_ref().and_then(|f| f.task(step.task_id())).map(|t| &t.kind) else {
+                continue;
+            };
+            let child = started.get(&step.0).and_then(|runs| runs.iter().next()).and_then(|run| run.parse().ok());
+            let Some(child) = child.and_then(|run| facts.runs.get(&run)).filter(|c| !reopened(c)) else { continue };
+            let warns = sub.wait && sub.transmit && child.row.warned;
+            if child.row.status == Status::Completed && (outcome == StepOutcome::Warning) != warns {
+                let text =
+                    format!("step {step} of run {run} ended {outcome:?}, its sub-run warned: {}", child.row.warned);
+                wrong.push(("R10", text));
+            }
+        }
         for (step, runs) in started.iter().filter(|(_, runs)| runs.len() > 1 && !again) {
             wrong.push(("R1", format!("step {step} of run {run} started the sub-runs {runs:?}")));
         }
