@@ -124,7 +124,7 @@ impl ExprScope<'_> {
         entries.insert("id".to_owned(), text(run.state.step_id(key).hex()));
         entries.insert(
             "attemptsCount".to_owned(),
-            Value::Int(i128::from(step.map_or(0, |s| s.attempt.saturating_sub(1)))),
+            Value::Int(i128::from(self.memory.tries.get(key).map_or(0, |(count, _)| *count))),
         );
         let mut parent = key.parent();
         while let Some(iteration) = parent.take_if(|parent| parent.iteration_number().is_some()) {

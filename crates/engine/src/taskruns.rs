@@ -303,6 +303,8 @@ fn outcome_state(outcome: StepOutcome, tolerated: bool) -> KestraState {
         StepOutcome::Skipped => KestraState::Skipped,
         StepOutcome::Failed if tolerated => KestraState::Warning,
         StepOutcome::Failed => KestraState::Failed,
+            // After a restart it is another attempt that has failed.
+            let failed_already = failed_already && run.state() != KestraState::Restarted;
         StepOutcome::Cancelled => KestraState::Killed,
     }
 }
