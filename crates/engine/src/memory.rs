@@ -17,6 +17,8 @@ const ERRORS_MAX: usize = 100;
 
 #[derive(Clone, Debug)]
 pub struct Memory {
+    /// How many attempts of a step have failed, over all restarts, and whether the last one is counted.
+    pub tries: BTreeMap<StepKey, (u32, bool)>,
     /// Outputs that no expression of the flow reads are kept too: somebody may ask for any of them.
     pub keeps_all: bool,
     pub inputs: Value,
@@ -75,6 +77,7 @@ pub struct Round {
 impl Default for Memory {
     fn default() -> Memory {
         Memory {
+            tries: BTreeMap::new(),
             keeps_all: false,
             inputs: Value::map(IndexMap::new()),
             trigger: Value::map(IndexMap::new()),
@@ -159,6 +162,7 @@ impl Memory {
                 self.set_output(step, &started(step, *run, flow), flow);
             }
             Event::StepEnded { step, outcome, output, failure, tolerated, .. } => {
+                self.count_try(step, *outcome == StepOutcome::Failed);
                 if failure.is_some() && !tolerated {
                     self.failed_step.get_or_insert_with(|| step.clone());
                 }
@@ -211,6 +215,8 @@ impl Memory {
                 self.requests.insert(step.clone(), request.json().clone());
             }
             Event::AttemptFailed { step, doubt, .. } => {
+                let (count, noted) = self.tries.entry(step.clone()).or_default();
+                (*count, *noted) = (*count + 1, true);
                 self.mark(step, if *doubt { EffectState::InDoubt } else { EffectState::FailedClean }, at);
             }
             Event::DoubtRaised { step, .. } => self.mark(step, EffectState::InDoubt, at),
@@ -226,6 +232,7 @@ impl Memory {
             }
             Event::Replayed { back: Some(back), .. } => self.go_back(back, flow),
             Event::Replayed { from, back: None, .. } => {
+                self.tries.clear();
                 self.failed_step = None;
                 self.variables = None;
                 self.given.clear();
@@ -462,6 +469,17 @@ impl Memory {
         let (own, path) = self.place_of(step, flow);
         let all = own.map_or(Some(&self.outputs), |round| self.isolated.get(&round))?;
         path.iter().try_fold(all.clone(), |inner, name| inner.get(name))
+    }
+
+    /// What is computed on the spot fails without saying of its attempt that it did.
+    fn count_try(&mut self, step: &StepKey, failed: bool) {
+        if !failed {
+            self.tries.remove(step);
+            return;
+        }
+        let (count, noted) = self.tries.entry(step.clone()).or_default();
+        *count += u32::from(!*noted);
+        *noted = false;
     }
 
     fn set_output(&mut self, step: &StepKey, output: &Json, flow: &LoadedFlow) {

@@ -29,7 +29,11 @@ impl Evaluator<'_> {
                 OpKind::KvSet { namespace: own(namespace), key, value, kv_type, overwrite, ttl_ms }
             }
             KvOp::Get { namespace, key, error_on_missing } => {
-                OpKind::KvGet { namespace: own(namespace), key, error_on_missing }
+                // Read again in the transaction, where it was found.
+                let namespace = own(namespace);
+                let seen = self.scope.key_seen_from(&namespace, &key).map_err(|error| Failure::new("store", error))?;
+                let namespace = seen.map_or(namespace, |row| row.namespace);
+                OpKind::KvGet { namespace, key, error_on_missing }
             }
             KvOp::Delete { namespace, key, error_on_missing } => {
                 OpKind::KvDelete { namespace: own(namespace), key, error_on_missing }

@@ -17,7 +17,7 @@ use semel_core::limits::Limits;
 use semel_core::run::{EndStatus, RunState, StateOf, Status, StepKey, conclusion_of};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Part, Scope, SecretRef, Value};
-use semel_store::{Store, is_own_namespace};
+use semel_store::{KvRow, Store, is_own_namespace};
 use std::sync::Arc;
 
 /// The outside services expressions may use.
@@ -81,6 +81,22 @@ impl ExprScope<'_> {
         Value::from_json(&serde_json::Value::Object(nested))
     }
 
+    /// A key of a namespace. From the flow's own one those of the namespaces above it are seen too.
+    pub(crate) fn key_seen_from(&self, namespace: &str, key: &str) -> Result<Option<KvRow>, String> {
+        let own = &self.flow.flow_ref.namespace;
+        let above = own.rmatch_indices('.').map(|(end, _)| &own[..end]).filter(|_| namespace == own);
+        for namespace in std::iter::once(namespace).chain(above) {
+            let row = self.services.store.kv(self.workspace, namespace, key).map_err(|error| {
+                away::note(&error);
+                error.to_string()
+            })?;
+            if let Some(row) = row.filter(|row| row.expires_at.is_none_or(|at| self.now < at)) {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+
     pub fn has_variable(&self, name: &str) -> bool {
         self.memory.variables.as_ref().unwrap_or(&self.flow.vars).get(name).is_some()
     }
@@ -124,7 +140,7 @@ impl ExprScope<'_> {
         entries.insert("id".to_owned(), text(run.state.step_id(key).hex()));
         entries.insert(
             "attemptsCount".to_owned(),
-            Value::Int(i128::from(step.map_or(0, |s| s.attempt.saturating_sub(1)))),
+            Value::Int(i128::from(self.memory.tries.get(key).map_or(0, |(count, _)| *count))),
         );
         let mut parent = key.parent();
         while let Some(iteration) = parent.take_if(|parent| parent.iteration_number().is_some()) {
@@ -325,11 +341,7 @@ impl Scope for ExprScope<'_> {
         if is_own_namespace(namespace) {
             return Err(format!("`{namespace}` cannot be a namespace"));
         }
-        let row = self.services.store.kv(self.workspace, namespace, key).map_err(|error| {
-            away::note(&error);
-            error.to_string()
-        })?;
-        match row.filter(|row| row.expires_at.is_none_or(|at| self.now < at)) {
+        match self.key_seen_from(namespace, key)? {
             Some(row) => Ok(Value::from_json(&row.value)),
             None if error_on_missing => Err(format!("The key '{key}' does not exist in the namespace '{namespace}'.")),
             None => Ok(Value::Null),

@@ -3,11 +3,11 @@
 //! Nothing is decided here. A task run is a step that is a task; the iterations of a loop are not steps of their own
 //! but give their value and number to the task runs inside them. Events this page does not know change nothing.
 
-use semel_core::run::{Event, KestraState, StepKey, StepOutcome, TimerWhy, step_id};
+use semel_core::run::{Event, KestraState, Stage, StepKey, StepOutcome, TimerWhy, step_id};
 use semel_core::{Hash16, Millis, RunId};
 use semel_expr::Value;
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// States with their instants, oldest first.
 pub type History = Vec<(KestraState, Millis)>;
@@ -25,6 +25,8 @@ pub struct TaskRun {
     pub outputs: Option<Json>,
     pub history: History,
     is_group: bool,
+    /// Of `errors`, `finally` or what follows the end: after a restart it may run anew, and is not told of before.
+    is_handler: bool,
 }
 
 impl TaskRun {
@@ -72,6 +74,8 @@ pub struct Telling {
     /// Where the newest task run of a step is.
     at: BTreeMap<StepKey, usize>,
     loops: BTreeMap<StepKey, Vec<Value>>,
+    /// Groups that are past their bodies.
+    handling: BTreeSet<StepKey>,
     outputs: BTreeMap<StepKey, Json>,
 }
 
@@ -82,6 +86,7 @@ impl Telling {
             told: Told { attempts: 1, ..Told::default() },
             at: BTreeMap::new(),
             loops: BTreeMap::new(),
+            handling: BTreeSet::new(),
             outputs: BTreeMap::new(),
         }
     }
@@ -138,7 +143,12 @@ impl Telling {
                     self.outputs.insert(step.clone(), output.json().clone());
                 }
             }
-            Event::GroupStage { step, .. } => self.group(step, at),
+            Event::GroupStage { step, stage } => {
+                if *stage != Stage::Body {
+                    self.handling.insert(step.clone());
+                }
+                self.group(step, at);
+            }
             Event::Intent { step, .. } | Event::OpRequested { step } | Event::ChildRequested { step } => {
                 self.with(step, |run| run.open_attempt(at));
             }
@@ -189,6 +199,9 @@ impl Telling {
         self.told.attempts += 1;
         self.enter(KestraState::Restarted, at);
         self.enter(KestraState::Running, at);
+        self.handling.clear();
+        self.told.task_runs.retain(|run| !run.is_handler);
+        self.at = self.told.task_runs.iter().enumerate().map(|(at, run)| (run.step.clone(), at)).collect();
         for run in self.told.task_runs.iter_mut().filter(|run| run.state() == KestraState::Failed) {
             run.enter(KestraState::Restarted, at);
         }
@@ -254,9 +267,24 @@ impl Telling {
             outputs: None,
             history: vec![(KestraState::Created, at), (KestraState::Running, at)],
             is_group: false,
+            is_handler: self.is_handler(step),
         };
         self.at.insert(step.clone(), self.told.task_runs.len());
         self.told.task_runs.push(run);
+    }
+
+    fn is_handler(&self, step: &StepKey) -> bool {
+        let mut parent = step.parent();
+        while let Some(key) = parent {
+            if self.handling.contains(&key) {
+                return true;
+            }
+            if let Some(run) = self.at.get(&key).and_then(|at| self.told.task_runs.get(*at)) {
+                return run.is_handler;
+            }
+            parent = key.parent();
+        }
+        false
     }
 
     fn parent_of(&self, step: &StepKey) -> Option<Hash16> {
@@ -275,6 +303,8 @@ impl Telling {
         self.with(step, |run| {
             let failed_already =
                 matches!(state, KestraState::Failed | KestraState::Killed) && run.attempts.last().is_some_and(ended);
+            // After a restart it is another attempt that has failed.
+            let failed_already = failed_already && run.state() != KestraState::Restarted;
             if !run.is_group && state != KestraState::Skipped && !failed_already {
                 run.open_attempt(run.history.last().map_or(at, |(_, at)| *at));
                 run.close_attempt(state, at);

@@ -43,7 +43,9 @@ impl DirectoryCache {
     /// Puts the files there, if some are kept and not too old.
     pub fn restore(&self, desk: &Desk) -> Result<(), TaskError> {
         let (home, path) = cache(&desk.home.path, &self.of);
-        let kept = desk.files.list(&desk.home.workspace, home, &path, 1)?.into_iter().find(|at| at.path == path);
+        // Nothing else is kept under this id.
+        let folder = path.rfind('/').map_or("", |at| &path[..=at]);
+        let kept = desk.files.list(&desk.home.workspace, home, folder, 1)?.into_iter().find(|at| at.path == path);
         let Some(at) = kept else { return Ok(()) };
         if self.ttl_ms.is_some_and(|ttl| desk.files.now().since(at.at) > ttl) {
             return Ok(());

@@ -136,7 +136,7 @@ pub trait Files: Send + Sync {
     fn put_chunk(&self, workspace: &WorkspaceId, at: &FileAt, number: u32, bytes: Vec<u8>) -> Result<(), FileError>;
     /// The file is whole, with this as its last chunk.
     fn put_file(&self, workspace: &WorkspaceId, at: FileAt, last: Option<Vec<u8>>) -> Result<(), FileError>;
-    /// The files whose paths begin so, at most `limit`, in order of path.
+    /// The files whose paths begin so and are longer, at most `limit`, in order of path.
     fn list(&self, workspace: &WorkspaceId, run: RunId, prefix: &str, limit: usize) -> Result<Vec<FileAt>, FileError>;
     /// False when there was none.
     fn delete(&self, workspace: &WorkspaceId, uri: &str) -> Result<bool, FileError>;

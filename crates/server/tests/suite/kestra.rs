@@ -149,6 +149,8 @@ async fn a_follower_gets_start_and_end_and_an_expression_is_read_in_the_light_of
     assert!(eval(String::new(), "{{ nothing }}").await.expect(200).json["error"].is_string());
     let task_run = made.json["taskRunList"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(eval(format!("/{task_run}"), "{{ task.id }}").await.expect(200).json, json!({"result": "say"}));
+    let hook = server.get("/api/v1/main/executions/webhook/shop/echo/wrong").await.refused(404, "webhook_unknown");
+    assert_eq!(hook.json["message"], "Not Found: Webhook not found");
     // Also what no expression of the flow reads can be asked for.
     let quiet = "id: quiet\nnamespace: shop\ntasks:\n  - {id: say, type: debug.Return, format: unread}\n";
     server.push(quiet).await.expect(200);

@@ -213,6 +213,7 @@ async fn executions_of_other_kinds_are_hidden_until_they_are_asked_for() {
     post(&server, "shop/echo?kind=ODD", "").await.refused(422, "query_invalid");
     let again = post(&server, &format!("{test}/replay"), "").await.expect(200);
     assert_eq!(again.json["kind"], "TEST", "a replay is of the same kind");
+    assert_eq!((&again.json["parentId"], &again.json["originalId"]), (&json!(test), &json!(test)));
 }
 
 const ONE_AT_A_TIME: &str = "
@@ -298,6 +299,8 @@ async fn what_cannot_be_honoured_is_refused() {
     }
     let path = format!("{API}/by-query?includeNonTerminated=true");
     server.json("DELETE", &path, Json::Null).await.refused(422, "query_invalid");
+    let well = post(&server, &format!("{done}/restart"), "").await.refused(422, "illegal_argument");
+    assert!(well.text.contains("no task found to restart"), "{}", well.text);
     post(&server, &format!("{failed}/restart?revision=7"), "").await.refused(422, "query_invalid");
     post(&server, &format!("{failed}/restart?revision=1"), "").await.expect(200);
     server.json("DELETE", &format!("{API}/{done}?deleteLogs=true"), Json::Null).await.expect(204);

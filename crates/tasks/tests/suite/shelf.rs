@@ -48,7 +48,8 @@ impl Files for Shelf {
     }
     fn list(&self, workspace: &WorkspaceId, _: RunId, prefix: &str, limit: usize) -> Result<Vec<FileAt>, FileError> {
         let files = self.files.lock().unwrap();
-        let mine = files.iter().filter(|((ws, path), _)| *ws == workspace.0 && path.starts_with(prefix));
+        let is_below = |path: &str| path.starts_with(prefix) && path != prefix;
+        let mine = files.iter().filter(|((ws, path), _)| *ws == workspace.0 && is_below(path));
         Ok(mine.take(limit).map(|(_, at)| at.clone()).collect())
     }
     fn delete(&self, workspace: &WorkspaceId, uri: &str) -> Result<bool, FileError> {

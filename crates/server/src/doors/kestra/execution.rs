@@ -157,7 +157,10 @@ pub fn shown(whole: &Whole, payloads: bool, now: Millis) -> Json {
     }
     put("labels", shown_labels(row, label_pairs));
     put("state", state(&history(row, &whole.told), now));
-    put("originalId", row.logical.to_string().into());
+    put("originalId", row.more.original.unwrap_or(row.logical).to_string().into());
+    if let Some(parent) = row.more.replay_of {
+        put("parentId", parent.to_string().into());
+    }
     if let Some(trigger) = trigger(whole, payloads) {
         put("trigger", trigger);
     }

@@ -43,7 +43,7 @@ impl Act {
         match self {
             Act::Kill { .. } if state.is_terminal() => Some("the execution is already finished"),
             Act::Restart if state != KestraState::Failed && state != KestraState::Killed => {
-                Some("only a failed or killed execution is restarted")
+                Some("no task found to restart: only a failed or killed execution is restarted")
             }
             Act::Restart | Act::Delete if row.open_doubts > 0 => Some("an effect is in doubt; give a verdict first"),
             Act::Pause if state != KestraState::Running => Some("the execution is not running"),
@@ -87,8 +87,9 @@ async fn one(call: &Call, act: Act) -> Result<RunId, Problem> {
     let id = call.run_id()?;
     let row = head(call, id).await?.ok_or_else(Problem::run_unknown)?;
     if let Some(why) = act.refused(&row) {
-        // A pause of what does not run is called an illegal argument there.
-        let code = if act == Act::Pause { Code::IllegalArgument } else { Code::NotPossible };
+        // A pause of what does not run is called an illegal argument there, and so is a restart of what has ended well.
+        let ended_well = act == Act::Restart && execution::state_of(&row).is_terminal() && row.open_doubts == 0;
+        let code = if act == Act::Pause || ended_well { Code::IllegalArgument } else { Code::NotPossible };
         return Err(Problem::new(code, format!("Cannot {} execution {id}: {why}", act.word())));
     }
     perform(call, act, id).await?;

@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::{TryStreamExt, stream};
 use semel_core::WorkspaceId;
-use semel_core::files::{extension, parse};
+use semel_core::files::{extension, is_shelf, parse};
 use semel_store::FileRow;
 use serde_json::{Value as Json, json};
 
@@ -39,6 +39,11 @@ async fn find(call: &Call) -> Result<(WorkspaceId, FileRow), Problem> {
     let address =
         call.query.one("path")?.ok_or_else(|| Problem::query("path", "is missing: send a kestra:/// address"))?;
     let (run, path) = parse(address).ok_or_else(|| illegal("Invalid prefix path: this is no address of a file"))?;
+    if is_shelf(run) {
+        return Err(illegal(
+            "Invalid prefix path: the file is one of a namespace; ask at /namespaces/{namespace}/files",
+        ));
+    }
     if run != id {
         return Err(illegal(format!("Invalid prefix path: the file is of execution {run}; ask there")));
     }

@@ -20,7 +20,10 @@ const SHOWN: &[&str] =
 pub async fn receive(call: Call) -> Answer {
     let unknown = || Problem::new(Code::WebhookUnknown, "Webhook not found");
     let workspace = WorkspaceId::parse(call.param("tenant")?).ok_or_else(unknown)?;
-    let Some((webhook, result)) = webhook::deliver(&call, &workspace).await? else { return no_content() };
+    // Which of flow and key is not there is nobody's business who has no key.
+    let known = |problem: Problem| if problem.code == Code::WebhookUnknown { unknown() } else { problem };
+    let delivered = webhook::deliver(&call, &workspace).await.map_err(known)?;
+    let Some((webhook, result)) = delivered else { return no_content() };
     let (id, replayed) = run_of(result)?;
     if webhook.wait {
         call.app.wait_ended(&workspace, id, Duration::from_secs(3_600)).await?;
