@@ -1,6 +1,6 @@
 //! Evaluating a step: its `runIf`, then what its kind needs. Pure work is done on the spot.
 
-use crate::conductor::{DYNAMIC, exit_state};
+use crate::conductor::{DYNAMIC, PULL, exit_state};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
 use crate::scope::{ExprScope, Services};
@@ -286,6 +286,7 @@ impl Evaluator<'_> {
             LeafMode::Errand if task.type_name == DYNAMIC => self.dynamic(key, task, written, found),
             LeafMode::Errand => {
                 let evaluated = self.errand(written, self.scope.memory.given.get(key))?;
+            LeafMode::Errand if task.type_name == PULL => self.pull(written),
                 let known = match &evaluated {
                     Evaluated::Errand { request, .. } => self.known(task, request, found),
                     _ => None,

@@ -189,8 +189,14 @@ pub enum ErrandKind {
 }
 
 impl ErrandKind {
-    pub const ALL: [ErrandKind; 5] =
-        [ErrandKind::Simple, ErrandKind::Wait, ErrandKind::Human, ErrandKind::Webhook, ErrandKind::Callback];
+    pub const ALL: [ErrandKind; 6] = [
+        ErrandKind::Simple,
+        ErrandKind::Wait,
+        ErrandKind::Human,
+        ErrandKind::Webhook,
+        ErrandKind::Callback,
+        ErrandKind::Messages,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -237,6 +243,8 @@ pub struct StartTerms {
     pub correlation_id: Option<Template>,
     /// 0 to 99, or a template that gives it.
     #[serde(default, skip_serializing_if = "Json::is_null")]
+    /// Done when something is left for the run.
+    Messages,
     pub priority: Json,
     /// `taskToDomain`: task names to the domains their errands are for.
     #[serde(default, skip_serializing_if = "Json::is_null")]
@@ -250,6 +258,7 @@ pub fn step_name(reference: &str) -> String {
         match c {
             '%' | '/' | '[' | ']' | '~' => name.push_str(&format!("%{:02X}", u32::from(c))),
             c => name.push(c),
+            ErrandKind::Messages => "messages",
         }
     }
     name

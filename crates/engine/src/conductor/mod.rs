@@ -15,6 +15,7 @@
 //! | `starts` | which workflow a task starts, and under which key |
 //! | `resources` | limits by tag, `workflow.env`, secrets that the door may show |
 //! | `names` | keys that are made of what has arrived |
+//! | `messages` | what is left for a workflow, and the tasks that pull it |
 //! | `timetable` | schedules |
 //! | `story` | a run as its door shows it |
 
@@ -25,6 +26,7 @@ mod fork;
 mod leaves;
 mod loops;
 mod names;
+mod messages;
 mod notes;
 mod others;
 mod resources;
@@ -38,6 +40,7 @@ pub(crate) use dynamic::{DYNAMIC, performed_as};
 pub use loops::exit_state;
 pub use names::{arrived_name, arrived_value};
 pub use notes::Notes;
+pub(crate) use messages::{PULL, pulled};
 pub(crate) use resources::limit_by_tag;
 pub use resources::{RATE_LIMIT, SecretValue};
 pub(crate) use schemas::misfit;

@@ -38,6 +38,7 @@ const BUILT: &[&str] = &[
     "EVENT",
     "UPDATE_TASK",
     "GET_WORKFLOW",
+    "PULL_WORKFLOW_MESSAGES",
 ];
 
 /// Types whose answer can be kept for others. What is computed on the spot is computed each time, which gives the same.
