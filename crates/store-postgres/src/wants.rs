@@ -309,7 +309,7 @@ impl Wants {
                 | OpKind::StateSet { namespace, key, .. } => {
                     self.kv.insert((workspace.clone(), namespace.clone(), key.clone()));
                 }
-                OpKind::Publish { key, .. } => {
+                OpKind::Publish { key, .. } | OpKind::Announce { key, .. } => {
                     self.kv.insert((workspace.clone(), EVENTS.to_owned(), key.clone()));
                 }
                 OpKind::Toggle { flow, .. } => _ = self.schedules.insert((workspace.clone(), flow.clone())),

@@ -358,6 +358,11 @@ pub enum OpKind {
         event: Json,
         output: Json,
     },
+    /// As [`OpKind::Publish`], beside what the step does.
+    Announce {
+        key: String,
+        event: Json,
+    },
     /// Switch a trigger on or off.
     Toggle {
         flow: FlowRef,

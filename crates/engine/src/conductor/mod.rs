@@ -12,6 +12,7 @@
 //! | `fork` | the tasks of a dynamic fork |
 //! | `loops` | what a DO_WHILE does after a round |
 //! | `schemas` | what inputs and outputs are held to |
+//! | `states` | what tasks tell of themselves |
 //! | `starts` | which workflow a task starts, and under which key |
 //! | `resources` | limits by tag, `workflow.env`, secrets that the door may show |
 //! | `names` | keys that are made of what has arrived |
@@ -33,6 +34,7 @@ mod resources;
 mod roots;
 mod schemas;
 mod starts;
+mod states;
 mod story;
 mod timetable;
 
@@ -46,5 +48,6 @@ pub use resources::{RATE_LIMIT, SecretValue};
 pub(crate) use schemas::misfit;
 pub(crate) use starts::strategy;
 pub use starts::sub_workflow_output;
+pub(crate) use states::moments;
 pub use story::{TaskStory, WorkflowStory};
 pub use timetable::{Timetable, check_cron, is_timetable, upcoming};

@@ -65,6 +65,8 @@ pub struct Pending {
     pub enter_lane: Option<OpKind>,
     /// What the commit is to note besides.
     pub notes: Vec<(StepKey, OpKind)>,
+    /// Events of steps that are set out, to be published when somebody takes them.
+    pub on_taken: BTreeMap<StepKey, Vec<serde_json::Value>>,
     pub cancels: Vec<(RunId, By)>,
     pub inbox_consumed: Vec<u64>,
     pub answers: Vec<(Hash16, Option<String>)>,

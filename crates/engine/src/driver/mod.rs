@@ -24,7 +24,7 @@ mod wishes;
 use crate::again::run_again;
 use crate::api::{Asking, Control, ControlError, RunChange};
 use crate::away;
-use crate::conductor::sub_workflow_output;
+use crate::conductor::{moments, sub_workflow_output};
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::hearing::state_word;
@@ -32,6 +32,7 @@ use crate::scope::{ExprScope, RunScope, Services};
 use active::{Active, InTheAir, Loaded, Origin, Queued};
 use control::control_input;
 use outcome::{masked, translate};
+use semel_core::ir::Moment;
 use semel_core::limits::Limits;
 use semel_core::planted;
 use semel_core::run::{
@@ -606,12 +607,30 @@ impl Driver {
                 for (step, line) in failures {
                     active.log(&step, vec![line], self.limits.log_line_bytes_max, now);
                 }
+                let moments = moments(&active.flow, &decided.events);
                 active.record(decided.events, now);
+                for (step, moment, attempt) in moments {
+                    self.announce(active, &step, moment, attempt, now);
+                }
                 for action in decided.actions {
                     self.act(active, action, now);
                 }
                 active.pending.inputs.push(queued);
             }
+        }
+    }
+
+    /// What the author wants told of this moment of a step is left for the handlers in the commit that records it. That a
+    /// worker has it is known when it takes it: whoever hands it out tells, and the run once more when it hears of it.
+    fn announce(&self, active: &mut Active, step: &StepKey, moment: Moment, attempt: u32, now: Millis) {
+        let events = self.evaluator(active, Some(step), now).state_events(step, moment, attempt);
+        for event in events {
+            let key = format!("{:013}-{}", now.0, event["id"].as_str().unwrap_or_default());
+            active.pending.notes.push((step.clone(), OpKind::Announce { key, event }));
+        }
+        if moment == Moment::Scheduled {
+            let taken = self.evaluator(active, Some(step), now).state_events(step, Moment::Started, attempt);
+            active.pending.on_taken.insert(step.clone(), taken);
         }
     }
 

@@ -145,9 +145,6 @@ impl<'a> Check<'a> {
             self.say(format!("{}.type", task.path), message);
             return;
         }
-        for name in &task.not_built {
-            self.say(format!("{}.{name}", task.path), format!("`{name}` is not built: leave it out"));
-        }
         if task.cache.is_some() && (!CACHED.contains(&kind) || task.async_complete) {
             let message = format!("cacheConfig is for tasks that ask somebody: {}", CACHED.join(", "));
             self.say(format!("{}.cacheConfig", task.path), message);

@@ -298,6 +298,12 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
             kv_set(tx, &KvWrite { workspace: &workspace, namespace, key, value: event, kv_type, overwrite, ttl_ms })?;
             done(output.clone())
         }
+        OpKind::Announce { key, event } => {
+            let (namespace, kv_type) = (EVENTS, "JSON");
+            let (overwrite, ttl_ms) = (true, None);
+            kv_set(tx, &KvWrite { workspace: &workspace, namespace, key, value: event, kv_type, overwrite, ttl_ms })?;
+            return Ok(None);
+        }
         OpKind::KvGet { namespace, key, error_on_missing } => match live_kv(tx, &workspace, namespace, key)? {
             Some(row) => done(json!({"value": row.value})),
             None if *error_on_missing => missing(namespace, key),
