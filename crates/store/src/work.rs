@@ -369,6 +369,10 @@ pub enum OpKind {
         trigger: String,
         enabled: bool,
     },
+    /// Store definitions that a sub-run is started by; what is there already stays.
+    Define {
+        rows: Vec<FlowRow>,
+    },
     /// Admit a sub-run through the one admission.
     Admit(Box<AdmitRequest>),
     /// The quiet period is over, or the date has come: take a slot or wait in line.

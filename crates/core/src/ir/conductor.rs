@@ -237,6 +237,8 @@ pub enum ErrandKind {
     Webhook,
     /// The work was begun by the step before it; whoever does it says when it is done (`asyncComplete`).
     Callback,
+    /// Done when something is left for the run.
+    Messages,
 }
 
 impl ErrandKind {
@@ -256,6 +258,7 @@ impl ErrandKind {
             ErrandKind::Human => "human",
             ErrandKind::Webhook => "webhook",
             ErrandKind::Callback => "callback",
+            ErrandKind::Messages => "messages",
         }
     }
 
@@ -281,6 +284,9 @@ pub struct StartTerms {
     /// A template that gives all of the request; nothing else here counts then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Template>,
+    /// A template that gives a definition, which is started instead of one by name; null gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Template>,
     /// Without one, or where it gives 0 or null, the newest version counts. A number, or a template that gives one.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub version: Json,
@@ -294,8 +300,6 @@ pub struct StartTerms {
     pub correlation_id: Option<Template>,
     /// 0 to 99, or a template that gives it.
     #[serde(default, skip_serializing_if = "Json::is_null")]
-    /// Done when something is left for the run.
-    Messages,
     pub priority: Json,
     /// `taskToDomain`: task names to the domains their errands are for.
     #[serde(default, skip_serializing_if = "Json::is_null")]
@@ -309,7 +313,6 @@ pub fn step_name(reference: &str) -> String {
         match c {
             '%' | '/' | '[' | ']' | '~' => name.push_str(&format!("%{:02X}", u32::from(c))),
             c => name.push(c),
-            ErrandKind::Messages => "messages",
         }
     }
     name

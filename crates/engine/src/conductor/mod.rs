@@ -15,8 +15,8 @@
 //! | `states` | what tasks tell of themselves |
 //! | `starts` | which workflow a task starts, and under which key |
 //! | `resources` | limits by tag, `workflow.env`, secrets that the door may show |
-//! | `names` | keys that are made of what has arrived |
 //! | `messages` | what is left for a workflow, and the tasks that pull it |
+//! | `names` | keys that are made of what has arrived |
 //! | `timetable` | schedules |
 //! | `story` | a run as its door shows it |
 
@@ -26,8 +26,8 @@ mod errands;
 mod fork;
 mod leaves;
 mod loops;
-mod names;
 mod messages;
+mod names;
 mod notes;
 mod others;
 mod resources;
@@ -40,9 +40,9 @@ mod timetable;
 
 pub(crate) use dynamic::{DYNAMIC, performed_as};
 pub use loops::exit_state;
+pub(crate) use messages::{PULL, pulled};
 pub use names::{arrived_name, arrived_value};
 pub use notes::Notes;
-pub(crate) use messages::{PULL, pulled};
 pub(crate) use resources::limit_by_tag;
 pub use resources::{RATE_LIMIT, SecretValue};
 pub(crate) use schemas::misfit;

@@ -14,7 +14,7 @@ use semel_core::run::{
     StepOutcome, Wish, Work, decode_events, errand_id,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
-use semel_store::{Amend, LogRow, OpKind, RunCommit, RunRow, StoreError};
+use semel_store::{Amend, FlowRow, LogRow, OpKind, RunCommit, RunRow, StoreError};
 use semel_tasks::{Log, LogLine, Stop};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -125,6 +125,8 @@ pub struct Active {
     /// Requests in the air.
     pub performing: BTreeMap<(StepKey, u32), InTheAir>,
     pub ops_ready: BTreeMap<StepKey, OpKind>,
+    /// Definitions that are to be stored with them.
+    pub definitions_ready: BTreeMap<StepKey, Vec<FlowRow>>,
     /// Lines of steps that were evaluated and whose result is not recorded yet.
     pub logs_ready: BTreeMap<StepKey, Vec<LogLine>>,
     pub inbox_seen: BTreeSet<u64>,
@@ -194,6 +196,7 @@ impl Active {
             committing: None,
             performing: BTreeMap::new(),
             ops_ready: BTreeMap::new(),
+            definitions_ready: BTreeMap::new(),
             logs_ready: BTreeMap::new(),
             inbox_seen: BTreeSet::new(),
             errands_out,

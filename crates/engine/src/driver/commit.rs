@@ -139,6 +139,10 @@ impl Active {
         let mut ops: Vec<CommitOp> = Vec::new();
         for step in &pending.ops {
             if let Some(kind) = self.ops_ready.remove(step) {
+                // A run is started by what is there.
+                if let Some(rows) = self.definitions_ready.remove(step) {
+                    ops.push(CommitOp { step: step.clone(), kind: OpKind::Define { rows } });
+                }
                 ops.push(CommitOp { step: step.clone(), kind });
             }
         }

@@ -645,6 +645,9 @@ impl Driver {
                 if let Some(op) = found.op {
                     active.ops_ready.insert(step.clone(), op);
                 }
+                if !found.definitions.is_empty() {
+                    active.definitions_ready.insert(step.clone(), found.definitions);
+                }
                 let retry = found.retry;
                 active.queue.push_front(Queued::new(Input::Evaluated { step, result, retry }));
             }
@@ -666,6 +669,9 @@ impl Driver {
                     }
                     if let Some(op) = found.op {
                         active.ops_ready.insert(step.clone(), op);
+                    }
+                    if !found.definitions.is_empty() {
+                        active.definitions_ready.insert(step.clone(), found.definitions);
                     }
                 }
                 active.pending.ops.push(step);

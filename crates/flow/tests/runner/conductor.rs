@@ -167,8 +167,8 @@ fn each_task_type_has_its_rules() {
             "tasks[0].subWorkflowParam.idempotencyStrategy: `MAYBE` is not an idempotencyStrategy: FAIL, RETURN_EXISTING or FAIL_ON_RUNNING",
         ),
         (
-            json!({"type": "SUB_WORKFLOW", "subWorkflowParam": {"name": "x", "workflowDefinition": "${workflow.input.d}"}}),
-            "tasks[0].subWorkflowParam.workflowDefinition: a workflow definition that is computed is not built; register it and name it",
+            json!({"type": "SUB_WORKFLOW", "subWorkflowParam": {"name": "x", "workflowDefinition": "another"}}),
+            "tasks[0].subWorkflowParam.workflowDefinition: a workflow definition is expected here",
         ),
         (
             json!({"type": "WAIT", "inputParameters": {"duration": "5s", "until": "2030-01-01"}}),

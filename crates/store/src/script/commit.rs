@@ -5,7 +5,7 @@ use super::ending::{notify, settle_end, watch_hash};
 use super::errands;
 use super::hear::announce;
 use super::lanes;
-use super::manage::{KvWrite, kv_delete, kv_set, live_kv};
+use super::manage::{KvWrite, kv_delete, kv_set, live_kv, put_flow};
 use super::{retry, triggers};
 use crate::error::StoreError;
 use crate::rows::*;
@@ -339,6 +339,12 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
                     format!("Unable to find trigger {trigger} for the flow {}.{}", flow.namespace, flow.id),
                 ),
             }
+        }
+        OpKind::Define { rows } => {
+            for row in rows {
+                put_flow(tx, row, &[], PushRule::Any)?;
+            }
+            return Ok(None);
         }
         OpKind::Admit(request) => return admit_child(tx, run, &op.step, request, out).map(Some),
         OpKind::EnterLane => {
