@@ -257,6 +257,10 @@ pub enum Asking {
         variables: Option<Json>,
         errand: Option<Box<ErrandTold>>,
     },
+    /// A message for the steps that pull some.
+    Leave {
+        message: Json,
+    },
     /// What stands for a variable that is a list is added to it.
     Append {
         variables: Json,

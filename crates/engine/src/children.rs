@@ -3,8 +3,8 @@
 use crate::admit::{Lineage, prepare};
 use crate::api::{AdmitError, FlowLookupError, Occurrence};
 use crate::away;
-use crate::evaluate::Evaluator;
-use crate::flows::Flows;
+use crate::evaluate::{Evaluator, Found};
+use crate::flows::{Flows, LoadedFlow};
 use crate::pauses::told_of;
 use crate::scope::Services;
 use semel_core::admission::{
@@ -16,10 +16,13 @@ use semel_core::{Door, FlowRef, Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, Value, render_json};
 use semel_store::{OpKind, ParentRef};
 use serde_json::{Value as Json, json};
+use std::sync::Arc;
 
 /// A run that a step wants, its expressions evaluated.
 pub(crate) struct Start {
     pub flow: FlowRef,
+    /// The flow itself, where it is stored only with the start.
+    pub defined: Option<Arc<LoadedFlow>>,
     pub revision: Option<u32>,
     pub inputs: Value,
     pub labels: Vec<(String, String)>,
@@ -37,16 +40,26 @@ pub(crate) struct Start {
 }
 
 impl Evaluator<'_> {
-    pub(crate) fn child(&self, key: &StepKey, spec: &SubflowSpec) -> Result<OpKind, Failure> {
+    pub(crate) fn child(&self, key: &StepKey, spec: &SubflowSpec, found: &mut Found) -> Result<OpKind, Failure> {
         if let Some(request) = spec.terms.as_ref().and_then(|terms| terms.request.as_ref()) {
             return self.start(key, self.requested_start(key, &self.text(request)?)?);
         }
-        let (namespace, name) =
-            (self.plain_text(&spec.namespace, "namespace")?, self.plain_text(&spec.flow_id, "flowId")?);
+        let namespace = self.plain_text(&spec.namespace, "namespace")?;
         let terms = spec.terms.as_deref();
-        let flow = match terms {
-            Some(terms) => self.workflow_named(&namespace, &name, &self.json(&terms.version)?)?,
-            None => FlowRef::new(namespace, &name),
+        let template = terms.and_then(|terms| terms.definition.as_ref());
+        let given = template.map(|template| self.text(template)).transpose()?.unwrap_or(Value::Null);
+        let defined = match given {
+            Value::Null => None,
+            given => Some(self.defined_workflow(&spec.flow_id, &given, found)?),
+        };
+        let name = match &defined {
+            Some(flow) => flow.index.flow.conductor.as_ref().map(|own| own.name.clone()).unwrap_or_default(),
+            None => self.plain_text(&spec.flow_id, "flowId")?,
+        };
+        let flow = match (&defined, terms) {
+            (Some(flow), _) => flow.flow_ref.clone(),
+            (None, Some(terms)) => self.workflow_named(&namespace, &name, &self.json(&terms.version)?)?,
+            (None, None) => FlowRef::new(namespace, &name),
         };
         let mut labels: Vec<(String, String)> = Vec::new();
         if spec.inherit_labels {
@@ -74,6 +87,7 @@ impl Evaluator<'_> {
             key,
             Start {
                 flow,
+                defined,
                 revision: spec.revision,
                 inputs: self.json(&spec.inputs)?,
                 labels,
@@ -110,9 +124,10 @@ impl Evaluator<'_> {
             let text = format!("sub-runs may nest {} deep", self.limits.subrun_depth_max);
             return Err(Failure::new("subflow_too_deep", text));
         }
-        let found = match start.revision {
-            Some(revision) => self.flows.revision(self.workspace, &start.flow, revision),
-            None => self.flows.head(self.workspace, &start.flow),
+        let found = match (start.defined.clone(), start.revision) {
+            (Some(flow), _) => Ok(flow),
+            (None, Some(revision)) => self.flows.revision(self.workspace, &start.flow, revision),
+            (None, None) => self.flows.head(self.workspace, &start.flow),
         };
         let flow = found.map_err(|error| {
             if let FlowLookupError::Store(error) = &error {

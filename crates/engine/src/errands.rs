@@ -180,6 +180,7 @@ impl Engine {
             // Listening before looking: what is set out in between rings.
             let rung = bell.as_ref().map(|bell| bell.notified());
             let taken = self.take_now(&request).await?;
+            self.tell_taken(&request.workspace, &taken).await?;
             let goes_on = taken.is_empty() && !over.is_elapsed() && !self.is_stopping();
             let Some(rung) = rung.filter(|_| goes_on) else {
                 return taken.into_iter().map(|row| self.errand_of(&request.workspace, row)).collect();
@@ -206,6 +207,15 @@ impl Engine {
                 ttl_ms: Some(TENDED_MS),
             };
             self.write(told).await?;
+        }
+        Ok(())
+    }
+
+    /// Publishes what tasks want told when somebody has them.
+    async fn tell_taken(&self, workspace: &WorkspaceId, taken: &[ErrandRow]) -> Result<(), StoreError> {
+        for event in taken.iter().filter(|row| row.more.seen.polls == 1).flat_map(|row| &row.more.on_taken) {
+            let word = |name: &str| event[name].as_str().unwrap_or_default();
+            self.publish_event(workspace, word("id"), word("event"), event["payload"].clone()).await?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Evaluating a step: its `runIf`, then what its kind needs. Pure work is done on the spot.
 
-use crate::conductor::{DYNAMIC, exit_state};
+use crate::conductor::{DYNAMIC, PULL, exit_state};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
 use crate::scope::{ExprScope, Services};
@@ -11,7 +11,7 @@ use semel_core::limits::Limits;
 use semel_core::run::{Evaluated, Failure, ListName, Payload, StepKey, VariableChange, Work};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_expr::{Budget, EvalError, Template, Value, conductor, render, render_json};
-use semel_store::OpKind;
+use semel_store::{FlowRow, OpKind};
 use semel_tasks::{InlineOutcome, Level, LogLine, effect_class, own_expressions, run_inline, timeout_hint_ms};
 use serde_json::{Value as Json, json};
 
@@ -23,6 +23,8 @@ const KEY_WINDOW_MS: i64 = 86_400_000;
 pub struct Found {
     pub logs: Vec<LogLine>,
     pub op: Option<OpKind>,
+    /// What is to be stored before it.
+    pub definitions: Vec<FlowRow>,
     /// How often the step is tried, where its definition is not in the flow.
     pub retry: Option<Box<Retry>>,
 }
@@ -81,7 +83,7 @@ impl Evaluator<'_> {
             TaskKind::Loop(spec) if key.iteration_number().is_some() => self.round(spec),
             TaskKind::Loop(_) => Ok(self.rounds(key)),
             TaskKind::Batches(spec) if key.iteration_number().is_some() => {
-                found.op = Some(self.child(key, &spec.subflow)?);
+                found.op = Some(self.child(key, &spec.subflow, found)?);
                 Ok(Evaluated::Child)
             }
             TaskKind::Batches(spec) if !begun => self.batches(key, spec),
@@ -125,7 +127,7 @@ impl Evaluator<'_> {
                 if self.flow.is_conductor() {
                     self.note_retry(task, found)?;
                 }
-                found.op = Some(self.child(key, spec)?);
+                found.op = Some(self.child(key, spec, found)?);
                 Ok(Evaluated::Child)
             }
             TaskKind::Leaf { mode, config } => self.leaf(key, task, *mode, config, found),
@@ -288,6 +290,7 @@ impl Evaluator<'_> {
             }
             LeafMode::Effect => self.effect(task, &task.type_name, &config, found),
             LeafMode::Errand if task.type_name == DYNAMIC => self.dynamic(key, task, written, found),
+            LeafMode::Errand if task.type_name == PULL => self.pull(written),
             LeafMode::Errand => {
                 let evaluated = self.errand(written, self.scope.memory.given.get(key))?;
                 let known = match &evaluated {

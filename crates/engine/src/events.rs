@@ -33,6 +33,8 @@ use std::sync::Arc;
 
 const PAGE: u32 = 100;
 const CONDITION_MS: u64 = 10_000;
+/// What a condition may be written in.
+pub const EVALUATORS: [&str; 5] = ["", "default", "javascript", "graaljs", "value-param"];
 /// For so long it can be read what came of an event.
 const REMEMBERED_MS: i64 = 7 * 86_400_000;
 /// Payloads that are longer are not kept with it.
@@ -209,7 +211,8 @@ impl Engine {
     async fn act_on(&self, workspace: &WorkspaceId, handler: &Handler, event: &Event) -> Result<Vec<Json>, StoreError> {
         let condition = handler.condition.as_deref().filter(|text| !text.trim().is_empty());
         if let Some(condition) = condition {
-            match self.holds(workspace, condition, handler.evaluator_type.as_deref(), event).await {
+            let evaluator = handler.evaluator_type.as_deref();
+            match self.condition_holds(workspace, condition, evaluator, &event.id, &event.payload).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(Vec::new()),
                 Err(error) => {
@@ -236,25 +239,25 @@ impl Engine {
         Ok(told)
     }
 
-    /// A condition is JavaScript that sees the payload as `$`.
-    async fn holds(
+    /// A condition is JavaScript that sees the payload as `$`, or names a field of it that must be true.
+    pub async fn condition_holds(
         &self,
         workspace: &WorkspaceId,
         condition: &str,
         evaluator: Option<&str>,
-        event: &Event,
+        id: &str,
+        payload: &Json,
     ) -> Result<bool, String> {
-        let known = |word: &str| matches!(word, "" | "default" | "javascript" | "graaljs" | "value-param");
-        if let Some(word) = evaluator.filter(|word| !known(word)) {
-            return Err(format!("`{word}` is not an evaluatorType: javascript"));
+        if let Some(word) = evaluator.filter(|word| !EVALUATORS.contains(word)) {
+            return Err(format!("`{word}` is not an evaluatorType: javascript or value-param"));
         }
         if evaluator == Some("value-param") {
-            return Ok(event.payload.get(condition) == Some(&Json::Bool(true)));
+            return Ok(payload.get(condition) == Some(&Json::Bool(true)));
         }
         let request = Request {
-            step_id: event.id.clone(),
+            step_id: id.to_owned(),
             type_name: "conductor.LOOP_CONDITION".to_owned(),
-            config: json!({"script": condition, "input": event.payload}),
+            config: json!({"script": condition, "input": payload}),
             timeout_ms: CONDITION_MS,
             idempotency_key: None,
             send_before: None,

@@ -62,6 +62,7 @@ pub use conductor::{
     RATE_LIMIT, SecretValue, TaskStory, Timetable, WorkflowStory, arrived_name, arrived_value, check_cron, upcoming,
 };
 pub use errands::{Errand, ErrandError, Polled};
+pub use events::EVALUATORS;
 pub use handle::{Engine, Parts};
 pub use inspect::CheckedInput;
 pub use pauses::OpenPause;

@@ -9,7 +9,7 @@ use semel_core::{Millis, RunId};
 use semel_expr::Value;
 use semel_store::{EffectRow, EffectState};
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Entries that `errorLogs()` gives at most.
@@ -44,6 +44,9 @@ pub struct Memory {
     pub failed_step: Option<StepKey>,
     /// `vars.*`, once a task has changed them.
     pub variables: Option<Value>,
+    /// Messages that no step has taken, oldest first, and how many were taken.
+    pub messages: VecDeque<Value>,
+    pub messages_taken: u64,
     /// `errorLogs()`: failures of single steps since the run last began.
     pub errors: Vec<Value>,
     /// What is known of the tasks of a Conductor workflow.
@@ -92,6 +95,8 @@ impl Default for Memory {
             deliveries: Vec::new(),
             failed_step: None,
             variables: None,
+            messages: VecDeque::new(),
+            messages_taken: 0,
             errors: Vec::new(),
             notes: Notes::default(),
             given: BTreeMap::new(),
@@ -120,6 +125,12 @@ impl Memory {
             }
             Event::InputsGiven { inputs: Some(inputs), .. } => self.inputs = Value::from_stored(inputs.json()),
             Event::Delivered { payload } => self.deliveries.push(Value::from_stored(payload.json())),
+            Event::MessageLeft { message, .. } => self.messages.push_back(Value::from_stored(message.json())),
+            Event::MessagesTaken { count, .. } => {
+                self.messages_taken += u64::from(*count);
+                let gone = self.messages.len().min(*count as usize);
+                self.messages.drain(..gone);
+            }
             Event::LabelsSet { labels } => self.set_labels(labels.json()),
             Event::LabelsReplaced { labels, .. } => {
                 self.labels.clear();

@@ -34,6 +34,14 @@ pub fn name_and_version(flow: &FlowRef) -> Option<(&str, u32)> {
     Some((name, version.parse().ok()?)).filter(|_| is_own)
 }
 
+/// The id of a definition that has no place of its own: the digest of its text.
+pub(crate) fn inline_id(definition: &Json) -> String {
+    let text = definition.to_string();
+    let (name, digest) = (definition["name"].as_str().unwrap_or_default(), Hash16::of(&[text.as_bytes()]).hex());
+    let version = definition["version"].as_u64().and_then(|version| u32::try_from(version).ok()).unwrap_or(1);
+    ConductorFlow::flow_id(&format!("{name}~{digest}"), version)
+}
+
 impl Engine {
     pub fn validate_workflow(&self, definition: &Json) -> Result<CompiledWorkflow, Vec<Violation>> {
         semel_flow::conductor::compile(definition, self.limits())
@@ -58,10 +66,7 @@ impl Engine {
         definition: &Json,
         by: &str,
     ) -> Result<Arc<LoadedFlow>, WorkflowError> {
-        let text = definition.to_string();
-        let (name, digest) = (definition["name"].as_str().unwrap_or_default(), Hash16::of(&[text.as_bytes()]).hex());
-        let version = definition["version"].as_u64().and_then(|version| u32::try_from(version).ok()).unwrap_or(1);
-        let id = ConductorFlow::flow_id(&format!("{name}~{digest}"), version);
+        let id = inline_id(definition);
         let address = FlowRef::new(CONDUCTOR_NAMESPACE, &id);
         match self.flows.head(workspace, &address) {
             Ok(known) => return Ok(known),

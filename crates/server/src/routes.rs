@@ -393,6 +393,7 @@ pub static ROUTES: &[Route] = &[
     route(Put,    "/api/workflow/decide/{id}",              Operator, Raw,     NONE, "Nothing: a workflow goes on by itself.", to!(conductor::control::decide)),
     route(Post,   "/api/workflow/{id}/variables",           Operator, Raw,     NONE, "Set variables of a workflow.", to!(conductor::control::variables)),
     route(Post,   "/api/workflow/{id}/state",               Operator, Raw,     &["requestId", "waitUntilTaskRef", "waitForSeconds"], "Set variables and answer a task at once.", to!(conductor::control::state)),
+    route(Post,   "/api/workflow/{id}/messages",            Operator, Raw,     NONE, "Leave a message for a workflow.", to!(conductor::messages::push)),
     route(Post,   "/api/workflow/{id}/jump/{ref}",          Operator, Raw,     NONE, "Go on from another task.", to!(conductor::control::jump)),
     route(Post,   "/api/workflow/{id}/upgrade",             Operator, Raw,     NONE, "Go on by another version of the definition.", to!(conductor::control::upgrade)),
     route(Put,    "/api/workflow/bulk/pause",               Operator, Raw,     NONE, "Pause workflows.", to!(conductor::bulk::pause)),

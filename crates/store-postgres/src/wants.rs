@@ -309,10 +309,15 @@ impl Wants {
                 | OpKind::StateSet { namespace, key, .. } => {
                     self.kv.insert((workspace.clone(), namespace.clone(), key.clone()));
                 }
-                OpKind::Publish { key, .. } => {
+                OpKind::Publish { key, .. } | OpKind::Announce { key, .. } => {
                     self.kv.insert((workspace.clone(), EVENTS.to_owned(), key.clone()));
                 }
                 OpKind::Toggle { flow, .. } => _ = self.schedules.insert((workspace.clone(), flow.clone())),
+                OpKind::Define { rows } => {
+                    for row in rows {
+                        self.flows.insert((workspace.clone(), row.flow.clone()));
+                    }
+                }
                 OpKind::Admit(request) => self.admission(request),
                 OpKind::RunAgain { request, .. } => {
                     let key = (workspace.clone(), run);

@@ -273,6 +273,9 @@ pub struct ErrandMore {
     /// What whoever had it last has said so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Json>,
+    /// Events that whoever hands it out is to publish.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_taken: Vec<Json>,
     /// The errand that was handed out to whoever answered this one, in the same breath.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Hash16>,

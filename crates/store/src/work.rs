@@ -358,11 +358,20 @@ pub enum OpKind {
         event: Json,
         output: Json,
     },
+    /// As [`OpKind::Publish`], beside what the step does.
+    Announce {
+        key: String,
+        event: Json,
+    },
     /// Switch a trigger on or off.
     Toggle {
         flow: FlowRef,
         trigger: String,
         enabled: bool,
+    },
+    /// Store definitions that a sub-run is started by; what is there already stays.
+    Define {
+        rows: Vec<FlowRow>,
     },
     /// Admit a sub-run through the one admission.
     Admit(Box<AdmitRequest>),

@@ -137,11 +137,62 @@ pub struct ConductorTask {
     /// Its task definition came with it: no registered one counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub defined: bool,
+    /// What is told when it comes to a state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_state_change: Vec<StateEvent>,
     /// What its input and its output are held to by that definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Box<SchemaUse>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Box<SchemaUse>>,
+}
+
+/// An event that is published when a task comes to a state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StateEvent {
+    pub at: Moment,
+    /// The last part of the name of the event.
+    pub event_type: String,
+    /// A map of templates.
+    pub payload: Json,
+}
+
+/// When a task may tell of itself. Each attempt has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// It may be taken, or begins.
+    Scheduled,
+    /// Somebody has it, or it is being done.
+    Started,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl Moment {
+    /// Conductor's word for it.
+    pub fn parse(word: &str) -> Option<Moment> {
+        Some(match word {
+            "onScheduled" => Moment::Scheduled,
+            "onStart" => Moment::Started,
+            "onSuccess" => Moment::Succeeded,
+            "onFailed" => Moment::Failed,
+            "onCancelled" => Moment::Cancelled,
+            _ => return None,
+        })
+    }
+
+    /// The status of the task then.
+    pub fn status(self) -> &'static str {
+        match self {
+            Moment::Scheduled => "SCHEDULED",
+            Moment::Started => "IN_PROGRESS",
+            Moment::Succeeded => "COMPLETED",
+            Moment::Failed => "FAILED",
+            Moment::Cancelled => "CANCELED",
+        }
+    }
 }
 
 /// What an errand's config holds: a step that is done when somebody outside says so.
@@ -186,11 +237,19 @@ pub enum ErrandKind {
     Webhook,
     /// The work was begun by the step before it; whoever does it says when it is done (`asyncComplete`).
     Callback,
+    /// Done when something is left for the run.
+    Messages,
 }
 
 impl ErrandKind {
-    pub const ALL: [ErrandKind; 5] =
-        [ErrandKind::Simple, ErrandKind::Wait, ErrandKind::Human, ErrandKind::Webhook, ErrandKind::Callback];
+    pub const ALL: [ErrandKind; 6] = [
+        ErrandKind::Simple,
+        ErrandKind::Wait,
+        ErrandKind::Human,
+        ErrandKind::Webhook,
+        ErrandKind::Callback,
+        ErrandKind::Messages,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -199,6 +258,7 @@ impl ErrandKind {
             ErrandKind::Human => "human",
             ErrandKind::Webhook => "webhook",
             ErrandKind::Callback => "callback",
+            ErrandKind::Messages => "messages",
         }
     }
 
@@ -224,6 +284,9 @@ pub struct StartTerms {
     /// A template that gives all of the request; nothing else here counts then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Template>,
+    /// A template that gives a definition, which is started instead of one by name; null gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Template>,
     /// Without one, or where it gives 0 or null, the newest version counts. A number, or a template that gives one.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub version: Json,

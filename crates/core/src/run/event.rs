@@ -191,6 +191,16 @@ pub enum Event {
     Delivered {
         payload: Payload,
     },
+    /// Somebody has left something for the run.
+    MessageLeft {
+        message: Payload,
+        by: By,
+    },
+    /// A step has taken so many of the messages that had been there longest.
+    MessagesTaken {
+        step: StepKey,
+        count: u32,
+    },
     /// The run does again what another one did. Its top-level tasks before `from` are finished already: their events
     /// follow, as that run had them.
     ReplayOf {
@@ -559,6 +569,7 @@ impl Event {
             Event::InputsReplaced { inputs, trigger } => vec![inputs, trigger],
             Event::InputsGiven { inputs, .. } => inputs.iter_mut().collect(),
             Event::Delivered { payload } => vec![payload],
+            Event::MessageLeft { message, .. } => vec![message],
             Event::Branched { output, .. } => output.iter_mut().collect(),
             Event::LoopStarted { items, .. } => vec![items],
             Event::Intent { request, .. } | Event::ErrandSet { request, .. } => request.iter_mut().collect(),
@@ -590,6 +601,7 @@ impl Event {
             | Event::RetryOf { .. }
             | Event::Started { .. }
             | Event::StepStarted { .. }
+            | Event::MessagesTaken { .. }
             | Event::GroupAsks { .. }
             | Event::GroupStage { .. }
             | Event::RetrySet { .. }

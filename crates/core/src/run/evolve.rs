@@ -37,6 +37,8 @@ impl RunState {
             | Event::VariablesUnset { .. }
             | Event::ErrandAnswered { .. }
             | Event::Forced { .. } => {}
+            Event::MessageLeft { .. } => self.messages_left += 1,
+            Event::MessagesTaken { count, .. } => self.messages_taken += u64::from(*count),
             Event::RetrySet { step, retry } => {
                 if let Some(step) = self.steps.get_mut(step) {
                     step.retry = Some(retry.clone());

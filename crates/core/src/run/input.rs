@@ -214,6 +214,12 @@ pub enum Evaluated {
         terms: Box<ErrandTerms>,
         request: Payload,
     },
+    /// So many messages are taken, those of before being `from`; none where nobody is waited for.
+    Messages {
+        from: u64,
+        count: u32,
+        output: Payload,
+    },
     /// The run's own variables change.
     Variables(VariableChange),
     Op,

@@ -40,6 +40,7 @@
 //! | Ended, no doubt | Wish: Redo | Open from the start or from any step that was reached, take + 1 |
 //! | Open | Wish: Skip | Open; the task ends when it would start, with what was given for it |
 //! | Waiting, Open | Wish: Tell | the same; variables are set, and an errand is answered, at once |
+//! | Waiting, Open | Wish: Leave | the same; a message is left, and a step that waits for one is done |
 //! | Waiting, Open | Wish: Append | the same; lists among the variables get more |
 //! | Open | Wish: Jump | Open, what was under way being skipped; the task starts |
 //! | Open | Wish: Upgrade | Open, by another definition |

@@ -84,6 +84,11 @@ pub struct RunState {
     /// Sub-runs of steps that failed with them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed_children: BTreeMap<StepKey, RunId>,
+    /// Messages that were left for the run, and those that its steps have taken.
+    #[serde(default)]
+    pub messages_left: u64,
+    #[serde(default)]
+    pub messages_taken: u64,
 }
 
 fn is_zero(n: &u32) -> bool {
@@ -401,6 +406,8 @@ impl RunState {
             skips: BTreeSet::new(),
             child_round: 0,
             failed_children: BTreeMap::new(),
+            messages_left: 0,
+            messages_taken: 0,
         }
     }
 

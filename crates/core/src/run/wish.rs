@@ -16,6 +16,11 @@ use serde::{Deserialize, Serialize};
 /// For so long a request is taken for a repeat of the last one.
 pub const REPEAT_MS: i64 = 60_000;
 
+/// Messages that may wait for a run.
+pub const MESSAGES_MAX: u64 = 1_000;
+/// Why one more is not taken.
+pub const MESSAGES_FULL: &str = "the message queue of the workflow is full: 1000 messages wait to be pulled";
+
 /// The code of the end of a run that a person has ended.
 pub const TERMINATED: &str = "terminated";
 /// The same, where what the flow does about a failure is to be done.
@@ -45,6 +50,11 @@ pub enum Wish {
     Tell {
         variables: Option<Payload>,
         errand: Option<Box<Told>>,
+    },
+    /// Something is left for the run. `output` is what a step gives that waits for it.
+    Leave {
+        message: Payload,
+        output: Payload,
     },
     /// Variables of the run; what stands for one that is a list is added to it.
     Append {

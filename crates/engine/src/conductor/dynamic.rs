@@ -132,6 +132,7 @@ impl Evaluator<'_> {
         let strategy = strategy(text(input, "idempotencyStrategy").as_deref(), own_key.is_some())?;
         Ok(Start {
             flow: self.workflow_named(CONDUCTOR_NAMESPACE, &name, &field(input, "subWorkflowVersion"))?,
+            defined: None,
             revision: None,
             inputs,
             labels: Vec::new(),

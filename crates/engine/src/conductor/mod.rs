@@ -12,8 +12,10 @@
 //! | `fork` | the tasks of a dynamic fork |
 //! | `loops` | what a DO_WHILE does after a round |
 //! | `schemas` | what inputs and outputs are held to |
+//! | `states` | what tasks tell of themselves |
 //! | `starts` | which workflow a task starts, and under which key |
 //! | `resources` | limits by tag, `workflow.env`, secrets that the door may show |
+//! | `messages` | what is left for a workflow, and the tasks that pull it |
 //! | `names` | keys that are made of what has arrived |
 //! | `timetable` | schedules |
 //! | `story` | a run as its door shows it |
@@ -24,6 +26,7 @@ mod errands;
 mod fork;
 mod leaves;
 mod loops;
+mod messages;
 mod names;
 mod notes;
 mod others;
@@ -31,11 +34,13 @@ mod resources;
 mod roots;
 mod schemas;
 mod starts;
+mod states;
 mod story;
 mod timetable;
 
 pub(crate) use dynamic::{DYNAMIC, performed_as};
 pub use loops::exit_state;
+pub(crate) use messages::{PULL, pulled};
 pub use names::{arrived_name, arrived_value};
 pub use notes::Notes;
 pub(crate) use resources::limit_by_tag;
@@ -43,5 +48,6 @@ pub use resources::{RATE_LIMIT, SecretValue};
 pub(crate) use schemas::misfit;
 pub(crate) use starts::strategy;
 pub use starts::sub_workflow_output;
+pub(crate) use states::moments;
 pub use story::{TaskStory, WorkflowStory};
 pub use timetable::{Timetable, check_cron, is_timetable, upcoming};

@@ -38,7 +38,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn own(&self) -> ConductorFlow {
+    pub(super) fn own(&self) -> ConductorFlow {
         self.flow.index.flow.conductor.as_deref().cloned().unwrap_or_default()
     }
 
@@ -58,18 +58,8 @@ impl Evaluator<'_> {
             Json::Object(fields) => fields,
             _ => Map::new(),
         };
-        let run = self.family.run;
-        let correlation = Some(self.family.correlation_id).filter(|id| *id != run.to_string());
-        let domains = self.scope.memory.trigger.get("taskToDomain").map_or(json!({}), |own| own.to_masked_json());
-        for (name, value) in [
-            ("workflowInstanceId", json!(run.to_string())),
-            ("workflowType", json!(own.name)),
-            ("workflowVersion", json!(own.version)),
-            ("correlationId", json!(correlation)),
-            ("taskToDomain", domains),
-            ("sink", json!(sink)),
-            ("event_produced", json!(event)),
-        ] {
+        self.add_own_words(&mut payload);
+        for (name, value) in [("sink", json!(sink)), ("event_produced", json!(event))] {
             payload.insert(name.to_owned(), value);
         }
         let id = self.scope.run.map(|run| run.state.step_id(key).hex()).unwrap_or_default();

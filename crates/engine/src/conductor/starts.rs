@@ -1,16 +1,22 @@
 //! Which workflow a task starts, and under which key.
 
+use crate::api::FlowLookupError;
 use crate::away;
 use crate::children::Start;
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Evaluator, Found};
+use crate::flows::LoadedFlow;
+use crate::workflows::inline_id;
 use indexmap::IndexMap;
 use semel_core::admission::PresetName;
-use semel_core::ir::{CONDUCTOR_NAMESPACE, ConductorFlow};
-use semel_core::run::{Failure, Payload, StepKey};
+use semel_core::ir::{CONDUCTOR_NAMESPACE, ConductorFlow, Flow};
+use semel_core::run::{FAILED_FOR_GOOD, Failure, Payload, StepKey};
 use semel_core::{FlowRef, RunId};
 use semel_expr::Value;
 use semel_expr::conductor::print;
+use semel_flow::conductor::compile_under;
+use semel_store::FlowRow;
 use serde_json::Value as Json;
+use std::sync::Arc;
 
 /// What a SUB_WORKFLOW task gives: the output of the workflow, and which run it was.
 pub fn sub_workflow_output(run: RunId, outputs: &Json) -> Payload {
@@ -54,6 +60,64 @@ impl Evaluator<'_> {
         })
     }
 
+    /// The flow of a definition that was computed. Its rows are stored by the transaction that starts it, unless they are
+    /// there already: they have the name of their content. `name` is what it is called if it does not say so.
+    pub(crate) fn defined_workflow(
+        &self,
+        name: &str,
+        given: &Value,
+        found: &mut Found,
+    ) -> Result<Arc<LoadedFlow>, Failure> {
+        let wrong = |text: String| Failure::new(FAILED_FOR_GOOD, format!("the computed workflow definition: {text}"));
+        let plain = given.to_plain_json();
+        let plain = plain.ok_or_else(|| Failure::new("secret_not_allowed", "a definition cannot hold a secret"))?;
+        let definition = match plain {
+            Json::String(text) => {
+                serde_json::from_str(&text).map_err(|error| wrong(format!("it is not JSON: {error}")))?
+            }
+            other => other,
+        };
+        let Json::Object(mut fields) = definition else { return Err(wrong("an object is expected".to_owned())) };
+        if fields.get("name").is_none_or(|name| name.as_str().is_none_or(str::is_empty)) && !name.is_empty() {
+            fields.insert("name".to_owned(), Json::String(self.plain_text(name, "name")?));
+        }
+        let definition = Json::Object(fields);
+        let address = FlowRef::new(CONDUCTOR_NAMESPACE, inline_id(&definition));
+        match self.flows.head(self.workspace, &address) {
+            Ok(known) => return Ok(known),
+            Err(FlowLookupError::Store(error)) => {
+                away::note(&error);
+                return Err(Failure::new("store", error.to_string()));
+            }
+            Err(FlowLookupError::Unknown(_) | FlowLookupError::Ambiguous { .. }) => {}
+        }
+        let compiled = compile_under(&definition, self.limits, address.id.clone()).map_err(|violations| {
+            let told: Vec<String> =
+                violations.iter().take(5).map(|one| format!("{}: {}", one.path, one.message)).collect();
+            wrong(told.join("; "))
+        })?;
+        let source = definition.to_string();
+        let row = |flow: &Flow| {
+            let ir = serde_json::to_string(flow).map_err(|error| wrong(error.to_string()))?;
+            Ok::<_, Failure>(FlowRow {
+                workspace: self.workspace.clone(),
+                flow: flow.flow_ref(),
+                revision: 1,
+                source: source.clone(),
+                ir,
+                disabled: false,
+                deleted: false,
+                created_at: self.now,
+                created_by: format!("run {}", self.family.run),
+            })
+        };
+        let own = row(&compiled.flow)?;
+        let loaded = LoadedFlow::from_row(&own).map_err(|error| wrong(error.to_string()))?;
+        found.definitions = compiled.inner.iter().map(row).collect::<Result<_, _>>()?;
+        found.definitions.push(own);
+        Ok(Arc::new(loaded))
+    }
+
     /// The caller's key, if there is one. One that does not resolve is no key, and is refused.
     pub(crate) fn start_key(&self, given: &Value) -> Result<String, Failure> {
         match given {
@@ -89,6 +153,7 @@ impl Evaluator<'_> {
         };
         Ok(Start {
             flow: self.workflow_named(CONDUCTOR_NAMESPACE, &name, &field("version"))?,
+            defined: None,
             revision: None,
             inputs: field("input"),
             labels: Vec::new(),

@@ -17,6 +17,7 @@ use crate::api::{AdmitError, FlowLookupError, Occurrence};
 use crate::flows::LoadedFlow;
 use crate::handle::Engine;
 use crate::schedules::missed_rule;
+use crate::workflows::inline_id;
 use semel_core::admission::{Decision, PresetName, check_key};
 use semel_core::ir::{
     CONDUCTOR_NAMESPACE, ConductorFlow, Dialect, Flow, IR_VERSION, RecoverMissed, Trigger, TriggerKind,
@@ -477,7 +478,14 @@ impl Engine {
         ] {
             input.insert(name.to_owned(), value);
         }
-        let flow = self.workflow(workspace, &wish.workflow, wish.version).map_err(|error| match error {
+        let found = match &request["workflowDef"] {
+            // It was stored with the schedule.
+            definition @ Json::Object(_) => {
+                self.flows().head(workspace, &FlowRef::new(CONDUCTOR_NAMESPACE, inline_id(definition)))
+            }
+            _ => self.workflow(workspace, &wish.workflow, wish.version),
+        };
+        let flow = found.map_err(|error| match error {
             FlowLookupError::Store(error) => Fault::Store(error),
             FlowLookupError::Unknown(_) | FlowLookupError::Ambiguous { .. } => {
                 let version = wish.version.map_or("null".to_owned(), |version| version.to_string());

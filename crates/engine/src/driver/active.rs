@@ -14,7 +14,7 @@ use semel_core::run::{
     StepOutcome, Wish, Work, decode_events, errand_id,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
-use semel_store::{Amend, LogRow, OpKind, RunCommit, RunRow, StoreError};
+use semel_store::{Amend, FlowRow, LogRow, OpKind, RunCommit, RunRow, StoreError};
 use semel_tasks::{Log, LogLine, Stop};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -65,6 +65,8 @@ pub struct Pending {
     pub enter_lane: Option<OpKind>,
     /// What the commit is to note besides.
     pub notes: Vec<(StepKey, OpKind)>,
+    /// Events of steps that are set out, to be published when somebody takes them.
+    pub on_taken: BTreeMap<StepKey, Vec<serde_json::Value>>,
     pub cancels: Vec<(RunId, By)>,
     pub inbox_consumed: Vec<u64>,
     pub answers: Vec<(Hash16, Option<String>)>,
@@ -123,6 +125,8 @@ pub struct Active {
     /// Requests in the air.
     pub performing: BTreeMap<(StepKey, u32), InTheAir>,
     pub ops_ready: BTreeMap<StepKey, OpKind>,
+    /// Definitions that are to be stored with them.
+    pub definitions_ready: BTreeMap<StepKey, Vec<FlowRow>>,
     /// Lines of steps that were evaluated and whose result is not recorded yet.
     pub logs_ready: BTreeMap<StepKey, Vec<LogLine>>,
     pub inbox_seen: BTreeSet<u64>,
@@ -192,6 +196,7 @@ impl Active {
             committing: None,
             performing: BTreeMap::new(),
             ops_ready: BTreeMap::new(),
+            definitions_ready: BTreeMap::new(),
             logs_ready: BTreeMap::new(),
             inbox_seen: BTreeSet::new(),
             errands_out,

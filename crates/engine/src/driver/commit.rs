@@ -44,7 +44,9 @@ impl Active {
         self.events_since_snapshot += pending.events.len();
         // What is only noted has no answer that would make the run go on, and what is asked of a run after its end is most
         // often refused, which writes nothing.
-        let answered = |op: &CommitOp| !matches!(op.kind, OpKind::Remember { .. });
+        let answered = |op: &CommitOp| {
+            !matches!(op.kind, OpKind::Remember { .. } | OpKind::Announce { .. } | OpKind::Define { .. })
+        };
         let working = ops.iter().any(answered) || (!self.queue.is_empty() && !self.state.is_ended());
         let snapshot = self.snapshot(working);
         let (outputs, failure) = ending(&pending.events, self.memory.failed_step.as_ref());
@@ -125,6 +127,7 @@ impl Active {
                     told_late: false,
                     request: self.memory.requests.get(step).cloned(),
                     progress: None,
+                    on_taken: pending.on_taken.get(step).cloned().unwrap_or_default(),
                     next: None,
                 },
             })));
@@ -136,6 +139,10 @@ impl Active {
         let mut ops: Vec<CommitOp> = Vec::new();
         for step in &pending.ops {
             if let Some(kind) = self.ops_ready.remove(step) {
+                // A run is started by what is there.
+                if let Some(rows) = self.definitions_ready.remove(step) {
+                    ops.push(CommitOp { step: step.clone(), kind: OpKind::Define { rows } });
+                }
                 ops.push(CommitOp { step: step.clone(), kind });
             }
         }

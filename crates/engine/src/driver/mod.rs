@@ -25,7 +25,7 @@ use crate::again::run_again;
 use crate::api::{Asking, Control, ControlError, RunChange};
 use crate::away;
 use crate::children::outputs_of_child;
-use crate::conductor::sub_workflow_output;
+use crate::conductor::{moments, sub_workflow_output};
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::hearing::state_word;
@@ -33,7 +33,7 @@ use crate::scope::{ExprScope, RunScope, Services};
 use active::{Active, InTheAir, Loaded, Origin, Queued};
 use control::control_input;
 use outcome::{masked, translate};
-use semel_core::ir::TaskKind;
+use semel_core::ir::{Moment, TaskKind};
 use semel_core::limits::Limits;
 use semel_core::planted;
 use semel_core::run::{
@@ -608,12 +608,30 @@ impl Driver {
                 for (step, line) in failures {
                     active.log(&step, vec![line], self.limits.log_line_bytes_max, now);
                 }
+                let moments = moments(&active.flow, &decided.events);
                 active.record(decided.events, now);
+                for (step, moment, attempt) in moments {
+                    self.announce(active, &step, moment, attempt, now);
+                }
                 for action in decided.actions {
                     self.act(active, action, now);
                 }
                 active.pending.inputs.push(queued);
             }
+        }
+    }
+
+    /// What the author wants told of this moment of a step is left for the handlers in the commit that records it. That a
+    /// worker has it is known when it takes it: whoever hands it out tells, and the run once more when it hears of it.
+    fn announce(&self, active: &mut Active, step: &StepKey, moment: Moment, attempt: u32, now: Millis) {
+        let events = self.evaluator(active, Some(step), now).state_events(step, moment, attempt);
+        for event in events {
+            let key = format!("{:013}-{}", now.0, event["id"].as_str().unwrap_or_default());
+            active.pending.notes.push((step.clone(), OpKind::Announce { key, event }));
+        }
+        if moment == Moment::Scheduled {
+            let taken = self.evaluator(active, Some(step), now).state_events(step, Moment::Started, attempt);
+            active.pending.on_taken.insert(step.clone(), taken);
         }
     }
 
@@ -627,6 +645,9 @@ impl Driver {
                 active.logs_ready.insert(step.clone(), found.logs);
                 if let Some(op) = found.op {
                     active.ops_ready.insert(step.clone(), op);
+                }
+                if !found.definitions.is_empty() {
+                    active.definitions_ready.insert(step.clone(), found.definitions);
                 }
                 let retry = found.retry;
                 active.queue.push_front(Queued::new(Input::Evaluated { step, result, retry }));
@@ -649,6 +670,9 @@ impl Driver {
                     }
                     if let Some(op) = found.op {
                         active.ops_ready.insert(step.clone(), op);
+                    }
+                    if !found.definitions.is_empty() {
+                        active.definitions_ready.insert(step.clone(), found.definitions);
                     }
                 }
                 active.pending.ops.push(step);

@@ -3,6 +3,7 @@
 use super::active::Active;
 use super::control::said;
 use crate::api::{Asking, ErrandTold};
+use crate::conductor::pulled;
 use crate::flows::{Flows, LoadedFlow};
 use crate::replay::journal_of;
 use crate::scope::Services;
@@ -67,6 +68,9 @@ pub(super) fn wish(places: Places<'_>, active: &Active, asking: Asking) -> Resul
                 Box::new(Told { step, attempt, said: said(end), seen })
             };
             Wish::Tell { variables: given(variables), errand: errand.map(|errand| told(*errand)) }
+        }
+        Asking::Leave { message } => {
+            Wish::Leave { output: stored(&pulled(std::slice::from_ref(&message))), message: stored(&message) }
         }
         Asking::Append { variables } => Wish::Append { variables: stored(&variables) },
         Asking::Jump { task, input } => Wish::Jump { task, input: given(input) },

@@ -1,7 +1,7 @@
 //! More of Conductor's language: word to other workflows, requests that are computed, waits that grow, limits.
 
 use super::world::{World, ok};
-use crate::api::{Control, ErrandAnswer};
+use crate::api::{Asking, Control, ErrandAnswer};
 use crate::driver::Happened;
 use semel_core::RunId;
 use semel_core::run::Status;
@@ -168,4 +168,81 @@ fn a_failure_workflow_is_told_of_the_one_that_failed_and_is_named_by_it() {
     let tasks: Vec<(&Json, &Json)> =
         told["tasks"].as_array().unwrap().iter().map(|task| (&task["referenceTaskName"], &task["status"])).collect();
     assert_eq!(tasks, [(&json!("p"), &json!("COMPLETED")), (&json!("t"), &json!("FAILED_WITH_TERMINAL_ERROR"))]);
+}
+
+#[test]
+fn messages_are_pulled_once_and_in_their_order() {
+    let mut world = World::new();
+    let pull = |name: &str, input: Json| json!({"name": "p", "taskReferenceName": name, "type": "PULL_WORKFLOW_MESSAGES", "inputParameters": input});
+    let tasks = json!([{"name": "h", "taskReferenceName": "h", "type": "HUMAN"}, pull("a", json!({"batchSize": 2})),
+        pull("b", json!({"batchSize": 500, "blocking": false})), pull("none", json!({"blocking": false})), pull("c", json!({}))]);
+    let definition = json!({"name": "w", "tasks": tasks, "outputParameters": {"a": "${a.output.messages[*].n}",
+        "b": "${b.output}", "none": "${none.output.count}", "c": "${c.output}"}});
+    let run = started(&mut world, definition, json!({}));
+    let leave = |world: &mut World, n: u32| {
+        let wish = Box::new(Asking::Leave { message: json!({"n": n}) });
+        world.control(run, Control::Wish { wish }).unwrap();
+        world.drain();
+    };
+    for n in 1..=3 {
+        leave(&mut world, n);
+    }
+    world.restart();
+    world.drain();
+    let row = world.store.errands_of(&world.workspace, run).unwrap().into_iter().find(|row| row.open).unwrap();
+    let (step, attempt, seen) = (row.more.step.clone(), row.more.attempt, row.more.seen.clone());
+    let end = ErrandAnswer::Done { output: json!({}) };
+    world.control(run, Control::Errand { step, attempt, end, seen }).unwrap();
+    world.drain();
+    assert_eq!(world.status(run), Status::Waiting, "{}", world.failure(run));
+    world.restart();
+    world.drain();
+    leave(&mut world, 4);
+    assert_eq!(world.status(run), Status::Completed, "{}", world.failure(run));
+    let (b, c) = (json!({"messages": [{"n": 3}], "count": 1}), json!({"messages": [{"n": 4}], "count": 1}));
+    assert_eq!(world.outputs(run), json!({"a": [1, 2], "b": b, "none": 0, "c": c}));
+    world.checked();
+}
+
+#[test]
+fn a_sub_workflow_is_started_by_a_definition_that_is_computed() {
+    let mut world = World::new();
+    let sub = json!({"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "inputParameters": {"x": "${workflow.input.x}"},
+        "subWorkflowParam": {"name": "made", "workflowDefinition": "${workflow.input.definition}"}});
+    let definition = json!({"name": "w", "tasks": [sub], "outputParameters": {"got": "${s.output.got}"}});
+    let made = json!({"tasks": [pick("p", "${workflow.input.x}!")], "outputParameters": {"got": "${p.output.result}"}});
+    let mut flows = 0;
+    for x in ["a", "b"] {
+        let run = started(&mut world, definition.clone(), json!({"x": x, "definition": made}));
+        world.run_down();
+        assert_eq!(world.outputs(run), json!({"got": format!("{x}!")}), "{}", world.failure(run));
+        let now = world.rows("flows").len();
+        assert!(flows == 0 || flows == now, "it is stored once");
+        flows = now;
+    }
+    let text = started(&mut world, definition.clone(), json!({"x": "c", "definition": made.to_string()}));
+    world.run_down();
+    assert_eq!(world.outputs(text), json!({"got": "c!"}));
+
+    world.push_workflow(
+        &json!({"name": "made", "tasks": [pick("p", "registered")], "outputParameters": {"got": "${p.output.result}"}}),
+    );
+    let by_name = started(&mut world, definition.clone(), json!({"x": "d"}));
+    world.run_down();
+    assert_eq!(world.outputs(by_name), json!({"got": "registered"}), "nothing is given, and the name counts");
+
+    for (wrong, part) in [
+        (
+            json!({"tasks": [{"name": "n", "taskReferenceName": "n", "type": "NONSENSE"}]}),
+            "tasks[0].type: the task type NONSENSE",
+        ),
+        (json!("{no"), "is not JSON"),
+        (json!(7), "an object is expected"),
+    ] {
+        let run = started(&mut world, definition.clone(), json!({"definition": wrong}));
+        world.run_down();
+        let failure = world.failure(run);
+        assert_eq!((world.status(run), &failure["code"]), (Status::Failed, &json!("failed_for_good")));
+        assert!(failure["message"].as_str().unwrap().contains(part), "{failure}");
+    }
 }

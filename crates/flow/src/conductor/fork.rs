@@ -137,6 +137,7 @@ fn forked(fork: &str, kind: &str, optional: bool) -> Step {
         "HTTP" | "INLINE" => TaskKind::Leaf { mode: LeafMode::Effect, config: input() },
         "SUB_WORKFLOW" => {
             let terms = StartTerms {
+                definition: Some(item("subWorkflowParam.workflowDefinition")),
                 version: Json::String(item("subWorkflowParam.version")),
                 priority: Json::String(item("subWorkflowParam.priority")),
                 domains: Json::String(item("subWorkflowParam.taskToDomain")),

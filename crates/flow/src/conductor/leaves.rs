@@ -62,6 +62,9 @@ impl Lowering<'_> {
             "YIELD" => errand(&yielding(task)),
             "HUMAN" => errand(&errand_of(task, ErrandKind::Human, "HUMAN".to_owned())),
             "WAIT_FOR_WEBHOOK" => errand(&errand_of(task, ErrandKind::Webhook, "WAIT_FOR_WEBHOOK".to_owned())),
+            "PULL_WORKFLOW_MESSAGES" => {
+                errand(&errand_of(task, ErrandKind::Messages, "PULL_WORKFLOW_MESSAGES".to_owned()))
+            }
             "HTTP" | "EVENT" if task.async_complete => return self.answered_later(task, steps),
             "HTTP" => effect(self.http_config(task)),
             "EVENT" => event(task),

@@ -220,6 +220,7 @@ pub fn step_of(task: &Task, kind: TaskKind) -> Step {
         permissive: task.permissive,
         retry_count: task.retry_count,
         defined: task.task_definition.is_object(),
+        on_state_change: task.on_state_change.clone(),
         input_schema: task.input_schema.clone().map(Box::new),
         output_schema: task.output_schema.clone().map(Box::new),
     };

@@ -3,7 +3,7 @@
 use super::Violation;
 use super::reader::{Object, Reader};
 use indexmap::IndexMap;
-use semel_core::ir::SchemaUse;
+use semel_core::ir::{Moment, SchemaUse, StateEvent};
 use serde_json::{Map, Value as Json};
 
 #[derive(Debug, Default)]
@@ -64,12 +64,12 @@ pub struct Task {
     pub sub_workflow: Option<SubWorkflow>,
     /// As it stands; null where there is none.
     pub task_definition: Json,
+    pub on_state_change: Vec<StateEvent>,
     /// The key, and for how many seconds.
     pub cache: Option<(String, u64)>,
     /// What that definition holds its input and its output to.
     pub input_schema: Option<SchemaUse>,
     pub output_schema: Option<SchemaUse>,
-    pub not_built: Vec<&'static str>,
 }
 
 #[derive(Debug, Default)]
@@ -207,7 +207,6 @@ impl Reader {
                     .collect(),
             )
         });
-        let names = ["onStateChange"];
         let definition = object.get("taskDefinition").and_then(|json| {
             let path = object.at("taskDefinition");
             json.is_object().then(|| self.object(json, &path)).flatten()
@@ -257,9 +256,40 @@ impl Reader {
             input_schema,
             output_schema,
             cache: object.get("cacheConfig").and_then(|json| self.cache(json, &object.at("cacheConfig"))),
-            not_built: not_built(object, &names),
+            on_state_change: object
+                .get("onStateChange")
+                .map_or_else(Vec::new, |json| self.on_state_change(json, &object.at("onStateChange"))),
             path: object.path.clone(),
         }
+    }
+
+    /// `{"onStart,onFailed": [{"type", "payload"}]}`.
+    fn on_state_change(&mut self, json: &Json, path: &str) -> Vec<StateEvent> {
+        let mut events = Vec::new();
+        if self.object(json, path).is_none() {
+            return events;
+        }
+        for (words, list) in json.as_object().into_iter().flatten() {
+            let place = format!("{path}['{words}']");
+            let moments: Vec<Option<Moment>> = words.split(',').map(|word| Moment::parse(word.trim())).collect();
+            if moments.contains(&None) {
+                let message = format!(
+                    "`{words}` is no state that is told of: onScheduled, onStart, onSuccess, onFailed or onCancelled, or several with commas"
+                );
+                self.violations.push(Violation::new(place.clone(), message));
+            }
+            for (at, event) in self.items(Some(list).filter(|list| !list.is_null()), &place) {
+                let Some(event) = self.object(event, &at) else { continue };
+                let Some(event_type) = self.text(&event, "type").filter(|word| !word.trim().is_empty()) else {
+                    self.violations.push(Violation::new(event.at("type"), "an event has a `type`, which names it"));
+                    continue;
+                };
+                let payload = Json::Object(self.map(&event, "payload"));
+                let each = |at: Moment| StateEvent { at, event_type: event_type.clone(), payload: payload.clone() };
+                events.extend(moments.iter().flatten().copied().map(each));
+            }
+        }
+        events
     }
 
     fn cache(&mut self, json: &Json, path: &str) -> Option<(String, u64)> {

@@ -15,6 +15,7 @@ impl Lowering<'_> {
             self.strategy(param.idempotency_strategy.as_deref(), param.idempotency_key.is_some(), &param.path);
         let mut terms = StartTerms {
             request: None,
+            definition: None,
             version: param.version.clone(),
             strategy,
             inherits_key: strategy.is_some() && param.idempotency_key.is_none(),
@@ -27,6 +28,8 @@ impl Lowering<'_> {
             Some(own) => own,
             None => match &param.name {
                 Some(name) if !name.is_empty() => name.clone(),
+                // The definition says what it is called.
+                _ if terms.definition.is_some() => String::new(),
                 _ => {
                     self.say(format!("{}.name", param.path), "SubWorkflowParams name cannot be null or empty");
                     return;
@@ -56,6 +59,7 @@ impl Lowering<'_> {
         let key = text("idempotencyKey").map(str::to_owned);
         let mut terms = StartTerms {
             request: None,
+            definition: None,
             version: field("version"),
             strategy: self.strategy(text("idempotencyStrategy"), key.is_some(), &path).filter(|_| key.is_some()),
             inherits_key: false,
@@ -66,7 +70,8 @@ impl Lowering<'_> {
         let inner = format!("{path}.workflowDef");
         let name = self
             .definition(task, &field("workflowDef"), &inner, &mut terms)
-            .or_else(|| text("name").map(str::to_owned));
+            .or_else(|| text("name").map(str::to_owned))
+            .or_else(|| terms.definition.is_some().then(String::new));
         let Some(name) = name else {
             return self.say(format!("{path}.name"), "Workflow name cannot be null or empty");
         };
@@ -100,7 +105,7 @@ impl Lowering<'_> {
             Json::Null => return None,
             Json::Object(fields) => fields.get("version").and_then(Json::as_u64).unwrap_or(1),
             Json::String(text) if is_expression(text) => {
-                self.say(path, "a workflow definition that is computed is not built; register it and name it");
+                terms.definition = Some(text.clone());
                 return None;
             }
             _ => {

@@ -38,6 +38,7 @@ const BUILT: &[&str] = &[
     "EVENT",
     "UPDATE_TASK",
     "GET_WORKFLOW",
+    "PULL_WORKFLOW_MESSAGES",
 ];
 
 /// Types whose answer can be kept for others. What is computed on the spot is computed each time, which gives the same.
@@ -143,9 +144,6 @@ impl<'a> Check<'a> {
             };
             self.say(format!("{}.type", task.path), message);
             return;
-        }
-        for name in &task.not_built {
-            self.say(format!("{}.{name}", task.path), format!("`{name}` is not built: leave it out"));
         }
         if task.cache.is_some() && (!CACHED.contains(&kind) || task.async_complete) {
             let message = format!("cacheConfig is for tasks that ask somebody: {}", CACHED.join(", "));

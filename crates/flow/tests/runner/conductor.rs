@@ -167,8 +167,8 @@ fn each_task_type_has_its_rules() {
             "tasks[0].subWorkflowParam.idempotencyStrategy: `MAYBE` is not an idempotencyStrategy: FAIL, RETURN_EXISTING or FAIL_ON_RUNNING",
         ),
         (
-            json!({"type": "SUB_WORKFLOW", "subWorkflowParam": {"name": "x", "workflowDefinition": "${workflow.input.d}"}}),
-            "tasks[0].subWorkflowParam.workflowDefinition: a workflow definition that is computed is not built; register it and name it",
+            json!({"type": "SUB_WORKFLOW", "subWorkflowParam": {"name": "x", "workflowDefinition": "another"}}),
+            "tasks[0].subWorkflowParam.workflowDefinition: a workflow definition is expected here",
         ),
         (
             json!({"type": "WAIT", "inputParameters": {"duration": "5s", "until": "2030-01-01"}}),
@@ -195,8 +195,8 @@ fn each_task_type_has_its_rules() {
             "tasks[0].inputParameters.b: taskReferenceName: nobody for given task: t input value: b of input parameter: x ${nobody.output.y} is not defined in workflow definition.",
         ),
         (
-            json!({"onStateChange": {"onStart": []}}),
-            "tasks[0].onStateChange: `onStateChange` is not built: leave it out",
+            json!({"onStateChange": {"onStart,onEnd": []}}),
+            "tasks[0].onStateChange['onStart,onEnd']: `onStart,onEnd` is no state that is told of: onScheduled, onStart, onSuccess, onFailed or onCancelled, or several with commas",
         ),
         (
             json!({"cacheConfig": {"key": "${x}"}}),

@@ -54,7 +54,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
             shows(object([has("bulkErrorResults", map()), has("bulkSuccessfulResults", list(workflow()))]))
         }
         (_, path) if path.starts_with("/api/workflow/bulk/") => shows(bulk()),
-        (Verb::Post, "/api/workflow/{id}/rerun") => says(TEXT),
+        (Verb::Post, "/api/workflow/{id}/rerun" | "/api/workflow/{id}/messages") => says(TEXT),
         (Verb::Post, "/api/workflow/{id}/variables" | "/api/workflow/{id}/state") => shows(workflow()),
         (
             Verb::Post,

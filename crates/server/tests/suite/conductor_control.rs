@@ -598,3 +598,26 @@ async fn an_input_is_held_to_the_schema_of_the_workflow() {
         assert!(answer.text.contains(part), "{}", answer.text);
     }
 }
+
+#[tokio::test]
+async fn a_message_is_left_for_a_workflow_that_runs() {
+    let world = World::new().await;
+    let pull = json!({"name": "p", "taskReferenceName": "p", "type": "PULL_WORKFLOW_MESSAGES"});
+    world
+        .define(json!({"name": "pulls", "version": 1, "tasks": [pull], "outputParameters": {"got": "${p.output}"}}))
+        .await;
+    let id = world.start(json!({"name": "pulls", "version": 1})).await;
+    assert_eq!(world.task(&id, "p").await["taskType"], "PULL_WORKFLOW_MESSAGES");
+    let push =
+        async |id: &str| world.server.json("POST", &format!("/api/workflow/{id}/messages"), json!({"order": 7})).await;
+    let own = push(&id).await.expect(200).text;
+    world.server.ended("main", &id).await;
+    let got = &world.get(&id).await["output"]["got"];
+    assert_eq!((&got["count"], &got["messages"][0]["id"]), (&json!(1), &json!(own)));
+    assert_eq!((&got["messages"][0]["payload"], &got["messages"][0]["workflowId"]), (&json!({"order": 7}), &json!(id)));
+    push(&id).await.expect(409);
+    push("01890000-0000-7000-8000-000000000000").await.expect(404);
+    let full = world.started("waits").await;
+    world.ask("PUT", &format!("/api/workflow/{full}/pause")).await.expect(200);
+    push(&full).await.expect(409);
+}

@@ -221,3 +221,19 @@ async fn an_instant_that_was_begun_and_not_told_is_told_by_its_run() {
     assert_eq!((found.len(), &found[0]["state"], &found[0]["workflowId"]), (1, &json!("EXECUTED"), &run));
     assert_eq!(server.get("/v1/runs?namespace=conductor").await.json["items"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn a_schedule_may_bring_its_definition() {
+    let server = server().await;
+    let own =
+        json!({"tasks": [{"name": "n", "taskReferenceName": "n", "type": "NOOP"}], "outputParameters": {"own": true}});
+    let request = json!({"name": "brought", "workflowDef": own});
+    server.json("POST", "/api/scheduler/schedules", every_minute("s", request)).await.expect(200);
+    server.advance(60_000);
+    server.engine.tick_schedules().await.unwrap();
+    let found = executions(&server, "").await;
+    let id = found[0]["workflowId"].as_str().unwrap_or_else(|| panic!("{found:?}")).to_owned();
+    server.ended("main", &id).await;
+    let workflow = server.get(&format!("/api/workflow/{id}")).await.expect(200).json;
+    assert_eq!((&workflow["workflowName"], &workflow["output"]), (&json!("brought"), &json!({"own": true})));
+}

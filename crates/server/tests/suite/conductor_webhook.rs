@@ -265,3 +265,16 @@ async fn an_unknown_address_and_a_workflow_that_is_gone_are_said() {
     let elsewhere = server.json("POST", "/webhook/hook?workspace=other", json!({})).await.expect(404);
     assert_eq!(elsewhere.json["code"], "webhook_unknown");
 }
+
+#[tokio::test]
+async fn an_event_that_the_expression_does_not_mean_comes_to_nothing() {
+    let secret = ("x-key", "open".to_owned());
+    let more = json!({"headers": {"x-key": "open"}, "expression": "wanted", "evaluatorType": "value-param"});
+    let server = created(config("HEADER_BASED", more)).await;
+    for (body, count) in [(r#"{"wanted": false}"#, 0), (r#"{"n": 1}"#, 0), (r#"{"wanted": true}"#, 1)] {
+        deliver(&server, std::slice::from_ref(&secret), body).await.expect(200);
+        assert_eq!(runs(&server).await, count, "{body}");
+    }
+    let kept = history(&server).await;
+    assert_eq!((kept.len(), &kept[0]["matched"], &kept[1]["matched"]), (3, &json!(true), &json!(false)));
+}

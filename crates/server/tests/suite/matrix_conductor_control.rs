@@ -60,6 +60,7 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Post, "/api/workflow/{id}/state") => {
             asked("/state?waitForSeconds=1&requestId=r", r#"{"variables":{"v":1}}"#, 200, true)
         }
+        (Verb::Post, "/api/workflow/{id}/messages") => asked("/messages", "{}", 200, true),
         (Verb::Post, "/api/workflow/{id}/jump/{ref}") => asked("/jump/fork", "{}", 200, true),
         (Verb::Post, "/api/workflow/{id}/upgrade") => asked("/upgrade", r#"{"version":1}"#, 200, true),
         (Verb::Put, "/api/workflow/bulk/pause") => bulk(true),

@@ -155,6 +155,7 @@ fn errand_row(b: &Bench, run: RunId) -> ErrandChange {
         told_late: false,
         request: None,
         progress: None,
+        on_taken: vec![],
         next: None,
         step: step.clone(),
     };

@@ -34,6 +34,7 @@ fn row(b: &Bench, run: RunId, id: u8) -> ErrandRow {
             told_late: false,
             request: Some(json!({"amount": id})),
             progress: None,
+            on_taken: vec![],
             next: None,
         },
     }

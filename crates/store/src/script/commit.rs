@@ -5,7 +5,7 @@ use super::ending::{notify, settle_end, watch_hash};
 use super::errands;
 use super::hear::announce;
 use super::lanes;
-use super::manage::{KvWrite, kv_delete, kv_set, live_kv};
+use super::manage::{KvWrite, kv_delete, kv_set, live_kv, put_flow};
 use super::{retry, triggers};
 use crate::error::StoreError;
 use crate::rows::*;
@@ -298,6 +298,12 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
             kv_set(tx, &KvWrite { workspace: &workspace, namespace, key, value: event, kv_type, overwrite, ttl_ms })?;
             done(output.clone())
         }
+        OpKind::Announce { key, event } => {
+            let (namespace, kv_type) = (EVENTS, "JSON");
+            let (overwrite, ttl_ms) = (true, None);
+            kv_set(tx, &KvWrite { workspace: &workspace, namespace, key, value: event, kv_type, overwrite, ttl_ms })?;
+            return Ok(None);
+        }
         OpKind::KvGet { namespace, key, error_on_missing } => match live_kv(tx, &workspace, namespace, key)? {
             Some(row) => done(json!({"value": row.value})),
             None if *error_on_missing => missing(namespace, key),
@@ -333,6 +339,12 @@ fn run_op(tx: &mut dyn Tx, run: &mut RunRow, op: &CommitOp, out: &mut CommitResu
                     format!("Unable to find trigger {trigger} for the flow {}.{}", flow.namespace, flow.id),
                 ),
             }
+        }
+        OpKind::Define { rows } => {
+            for row in rows {
+                put_flow(tx, row, &[], PushRule::Any)?;
+            }
+            return Ok(None);
         }
         OpKind::Admit(request) => return admit_child(tx, run, &op.step, request, out).map(Some),
         OpKind::EnterLane => {

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::effects::Loss;
-use crate::ir::{EffectClass, Retry, Task, TaskKind};
+use crate::ir::{EffectClass, ErrandKind, Retry, Task, TaskKind};
 use crate::run::event::{Action, Evaluated, Event, Failure, ListName, Payload, StepOutcome, TimerWhy, VariableChange};
 use crate::run::state::{Sending, Step, Work};
 use crate::run::step::StepKey;
@@ -115,6 +115,19 @@ impl Machine<'_> {
                 };
                 self.send(key, first, Some(request));
             }
+            // A message was left, or taken by a step beside this one, since the step was evaluated.
+            Ok(Evaluated::Errand { terms, .. }) if terms.kind == ErrandKind::Messages && self.has_messages() => {
+                self.act(Action::Evaluate(step));
+            }
+            Ok(Evaluated::Messages { from, .. }) if from != self.state.messages_taken => {
+                self.act(Action::Evaluate(step));
+            }
+            Ok(Evaluated::Messages { count, output, .. }) => {
+                if count > 0 {
+                    self.emit(Event::MessagesTaken { step, count });
+                }
+                self.end_step(key, self.ending(key, task), Some(output), None);
+            }
             Ok(Evaluated::Errand { terms, request }) => self.set_errand(key, *terms, request),
             Ok(Evaluated::Variables(change)) => {
                 self.emit(match change {
@@ -135,6 +148,10 @@ impl Machine<'_> {
                 self.act(Action::Op(step));
             }
         }
+    }
+
+    fn has_messages(&self) -> bool {
+        self.state.messages_left > self.state.messages_taken
     }
 
     /// A group is told that its list was the last one.

@@ -2,11 +2,13 @@
 
 use super::{Machine, NotPossible, refuse};
 use crate::ids::RunId;
+use crate::ir::ErrandKind;
 use crate::run::conclusion::Conclusion;
+use crate::run::errand::{ErrandTerms, Said, Seen};
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, StepOutcome};
 use crate::run::state::{Phase, Work};
 use crate::run::step::StepKey;
-use crate::run::wish::{Asked, REPEAT_MS, Redo, Told, Upgrade, Wish};
+use crate::run::wish::{Asked, MESSAGES_FULL, MESSAGES_MAX, REPEAT_MS, Redo, Told, Upgrade, Wish};
 
 impl Machine<'_> {
     pub(super) fn wish(&mut self, wish: Wish, by: By) -> Result<(), NotPossible> {
@@ -21,6 +23,7 @@ impl Machine<'_> {
             Wish::Redo(redo) => self.redo(by, *redo),
             Wish::Skip { task, input, output } => self.skip(by, task, input, output),
             Wish::Tell { variables, errand } => self.tell(by, variables, errand.map(|told| *told)),
+            Wish::Leave { message, output } => self.leave(by, message, output),
             Wish::Append { variables } => self.append(by, variables),
             Wish::Jump { task, input } => self.jump(by, &task, input),
             Wish::Upgrade(upgrade) => self.upgrade(by, *upgrade),
@@ -52,6 +55,7 @@ impl Machine<'_> {
                 | Wish::Retry { .. }
                 | Wish::Redo(_)
                 | Wish::Tell { .. }
+                | Wish::Leave { .. }
                 | Wish::Append { .. }
                 | Wish::Jump { .. }
                 | Wish::Upgrade(_),
@@ -160,6 +164,22 @@ impl Machine<'_> {
             Some(Told { step, attempt, said, seen }) => self.errand_said(&step, attempt, said, seen),
             None => Ok(()),
         }
+    }
+
+    /// A step waits for a message only where none is there, so this one is the first.
+    fn leave(&mut self, by: By, message: Payload, output: Payload) -> Result<(), NotPossible> {
+        if self.state.is_ended() || self.state.paused {
+            return refuse("the run is not RUNNING: nobody would pull the message");
+        }
+        if self.state.messages_left - self.state.messages_taken >= MESSAGES_MAX {
+            return refuse(MESSAGES_FULL);
+        }
+        let waits = |(_, _, terms): &(&StepKey, u32, &ErrandTerms)| terms.kind == ErrandKind::Messages;
+        let waiting = self.state.errands().find(waits).map(|(step, attempt, _)| (step.clone(), attempt));
+        self.emit(Event::MessageLeft { message, by });
+        let Some((step, attempt)) = waiting else { return Ok(()) };
+        self.emit(Event::MessagesTaken { step: step.clone(), count: 1 });
+        self.errand_said(&step, attempt, Said::Done { output }, Seen::default())
     }
 
     fn append(&mut self, by: By, variables: Payload) -> Result<(), NotPossible> {

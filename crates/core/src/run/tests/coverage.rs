@@ -59,6 +59,8 @@ names!(
         Verdict,
         LabelsSet,
         LabelsReplaced,
+        MessageLeft,
+        MessagesTaken,
         VariablesSet,
         VariablesUnset,
         RetrySet,
@@ -127,7 +129,7 @@ names!(
         Recover,
     }
 );
-names!(wish_name, WISHES, Wish { Pause, Resume, Terminate, Retry, Redo, Skip, Tell, Append, Jump, Upgrade });
+names!(wish_name, WISHES, Wish { Pause, Resume, Terminate, Retry, Redo, Skip, Tell, Leave, Append, Jump, Upgrade });
 names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Interval, Quiet, FlowRetry, StartDate, Sla });
 
 /// A wish counts by its own name.
@@ -270,6 +272,9 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("waiting",     "wish Tell",        &["waiting"]),
     ("open",        "wish Tell",        &["open", "finishing", "refused"]),
     ("completed",   "wish Tell",        &["refused"]),
+    ("waiting",     "wish Leave",       &["waiting"]),
+    ("open",        "wish Leave",       &["open", "finishing", "refused"]),
+    ("completed",   "wish Leave",       &["refused"]),
     ("waiting",     "wish Append",      &["waiting"]),
     ("open",        "wish Append",      &["open"]),
     ("completed",   "wish Append",      &["refused"]),

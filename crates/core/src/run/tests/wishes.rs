@@ -376,6 +376,39 @@ scenarios! {
         assert!(world.input(tell(true, None)).is_err());
     }
 
+    fn a_message_is_taken_once_and_whoever_waits_for_one_is_done() {
+        let leave = || wish(Wish::Leave { message: payload("message"), output: payload("output") });
+        let waits = || Evaluates(Evaluated::Errand { terms: Box::new(ErrandTerms { retry: None, ..terms(ErrandKind::Messages) }), request: payload("r") });
+        let takes = |from: u64, count: u32| Evaluates(Evaluated::Messages { from, count, output: payload("taken") });
+        // One was left before the run began: the step is evaluated again, and takes it. The next one takes nothing and
+        // goes on; the last one waits.
+        let tasks = vec![errand("a"), errand("b"), errand("c")];
+        let mut world = World::of(tasks)
+            .evals("a", &[waits(), takes(0, 1)])
+            .evals("b", &[takes(0, 1), takes(1, 0)])
+            .evals("c", &[waits()]);
+        world.must(leave());
+        world.must(Input::Start);
+        world.answer_all();
+        assert_eq!((world.state.messages_left, world.state.messages_taken), (1, 1));
+        assert_eq!(world.count(|e| matches!(e, Event::MessagesTaken { .. })), 1, "what another step took is not taken");
+        world.must(Input::Pause { by: By::default() });
+        assert!(world.input(leave()).is_err(), "nobody pulls");
+        world.must(Input::Resume { by: By::default() });
+        world.must(leave());
+        world.finish();
+        world.assert_ends(&["a:success", "b:success", "c:success"]);
+        assert_eq!((world.state.messages_left, world.state.messages_taken), (2, 2));
+        assert!(world.input(leave()).is_err());
+        let mut full = World::of(vec![errand("a")]).evals("a", &[Evaluates(Evaluated::Errand { terms: Box::new(terms(ErrandKind::Human)), request: payload("r") })]);
+        full.must(Input::Start);
+        full.answer_all();
+        for _ in 0..MESSAGES_MAX {
+            full.must(leave());
+        }
+        assert_eq!(full.input(leave()).unwrap_err().to_string(), MESSAGES_FULL);
+    }
+
     fn lists_among_the_variables_get_more() {
         let append = || wish(Wish::Append { variables: payload("more") });
         let mut world = World::of(vec![errand("a")]).evals("a", &[Evaluates(Evaluated::Errand { terms: Box::new(terms(ErrandKind::Human)), request: payload("r") })]);

@@ -5,7 +5,8 @@ use semel_core::limits::Limits;
 use semel_core::run::Status;
 use semel_core::{FlowRef, Millis, RunId};
 use semel_store::{
-    EVENT_EXECUTIONS, EVENT_HANDLERS, EVENT_MESSAGES, EVENTS, FlowRow, PushRule, RunRow, RunValues, Work,
+    EVENT_EXECUTIONS, EVENT_HANDLERS, EVENT_MESSAGES, EVENTS, ErrandQueue, FlowRow, PushRule, RunRow, RunValues,
+    TakeErrands, Work,
 };
 use semel_tasks::Outcome;
 use serde_json::{Value as Json, json};
@@ -279,4 +280,53 @@ async fn what_came_of_an_event_can_be_read() {
     house.engine.publish_event(&house.workspace, "e2", "other", json!({})).await.unwrap();
     house.hear_of_events().await;
     assert_eq!((kept(EVENT_MESSAGES).len(), house.events().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_task_tells_of_what_becomes_of_it() {
+    let house = House::at("2026-01-02T12:00:00Z");
+    let told = json!([{"type": "seen", "payload": {"of": "${workflow.input.order}", "paid": "${t.output.paid}"}}]);
+    let task = json!({"name": "work", "taskReferenceName": "t", "type": "SIMPLE", "taskDefinition": {"name": "work", "retryCount": 0},
+        "onStateChange": {"onScheduled, onStart": told, "onSuccess,onFailed": told}});
+    house.put_workflow(json!({"name": "up", "tasks": [task]})).await;
+    let take = async || {
+        let from = ErrandQueue { queue: "work".to_owned(), domain: String::new() };
+        let (workspace, worker) = (house.workspace.clone(), "w1".to_owned());
+        let request = TakeErrands { workspace, from, worker, count: 1, limit: None, rate: None, after: None };
+        house.engine.take_errands(request, std::time::Duration::ZERO).await.unwrap().remove(0).row
+    };
+    let statuses = || {
+        let events = house.events();
+        assert!(events.iter().all(|event| event["event"] == "conductor:up:seen" && event["payload"]["of"] == 7));
+        let mut seen: Vec<(String, String)> = Vec::new();
+        for event in &events {
+            let word = |of: &Json| of.as_str().unwrap().to_owned();
+            let one = (word(&event["payload"]["status"]), word(&event["id"]));
+            if !seen.contains(&one) {
+                seen.push(one);
+            }
+        }
+        let mut words: Vec<String> = seen.into_iter().map(|(status, _)| status).collect();
+        words.sort();
+        words
+    };
+    for (end, last) in [
+        (crate::api::ErrandAnswer::Done { output: json!({"paid": true}) }, "COMPLETED"),
+        (crate::api::ErrandAnswer::Failed { message: "no".into(), output: None, for_good: false }, "FAILED"),
+    ] {
+        house.go("up", json!({"order": 7})).await;
+        assert_eq!(statuses(), ["SCHEDULED"]);
+        let row = take().await;
+        assert_eq!(statuses(), ["IN_PROGRESS", "SCHEDULED"]);
+        house.engine.answer_errand(&house.workspace, row, end, None).await.unwrap();
+        house.rest().await;
+        let mut wanted = vec![last, "IN_PROGRESS", "SCHEDULED"];
+        wanted.sort();
+        assert_eq!(statuses(), wanted, "each once, also where it was said twice");
+        let event = house.events().into_iter().find(|event| event["payload"]["status"] == last).unwrap();
+        let payload = &event["payload"];
+        assert_eq!((&payload["referenceTaskName"], &payload["taskDefName"]), (&json!("t"), &json!("work")));
+        assert_eq!(payload["paid"], if last == "COMPLETED" { json!(true) } else { json!(null) });
+        house.hear_of_events().await;
+    }
 }

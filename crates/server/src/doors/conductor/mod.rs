@@ -10,6 +10,7 @@
 //! | [`start`], [`execute`] | workflows that are started, and waited for |
 //! | [`workflow`], [`task`] | a run as a workflow, an attempt as a task |
 //! | [`control`], [`bulk`] | what is asked of workflows that are there |
+//! | [`messages`] | what is left for them |
 //! | [`rehearse`] | a workflow tried out with answers that were thought out |
 //! | [`listing`], [`search`], [`query`] | lists of them, and the language of searches |
 //! | [`documents`], [`tags`], [`schemas`], [`environment`], [`secrets`] | things that are kept as they were written |
@@ -31,6 +32,7 @@ pub mod execute;
 pub mod human;
 pub mod human_templates;
 pub mod listing;
+pub mod messages;
 pub mod metadata;
 pub mod query;
 pub mod queues;

@@ -152,6 +152,9 @@ type Handled = Result<(Vec<String>, Vec<String>), Problem>;
 
 async fn handle(call: &Call, event: &Event, document: &Json) -> Handled {
     let document = document.as_object().cloned().unwrap_or_default();
+    if !is_meant(call, event, &document).await? {
+        return Ok((Vec::new(), Vec::new()));
+    }
     let starts = Starts::read(&document)?;
     let key = key(&starts, event)?;
     let flows: Vec<(String, Arc<LoadedFlow>)> =
@@ -171,6 +174,18 @@ async fn handle(call: &Call, event: &Event, document: &Json) -> Handled {
         }
     }
     Ok((ids, conflicts))
+}
+
+/// Whether the webhook's `expression`, if it has one, holds of the payload.
+async fn is_meant(call: &Call, event: &Event, document: &Map<String, Json>) -> Result<bool, Problem> {
+    let text = |name: &str| document.get(name).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
+    let Some(expression) = text("expression") else { return Ok(true) };
+    let payload = Json::Object(event.payload.clone());
+    let evaluator = text("evaluatorType");
+    let judged = call.app.engine().condition_holds(&event.workspace, expression, evaluator, &event.id, &payload).await;
+    judged.map_err(|error| {
+        Problem::new(Code::ExpressionFailed, format!("the expression of the webhook cannot be judged: {error}"))
+    })
 }
 
 fn key(starts: &Starts, event: &Event) -> Result<Option<String>, Problem> {

@@ -1,7 +1,7 @@
 //! `/api/scheduler`: workflows that the clock starts. What fires them is the engine's [`Timetable`].
 
 use super::metadata::not_stored;
-use super::start::Start;
+use super::start::{self, Start};
 use super::tags::{self, Kind};
 use super::{body, done};
 use crate::call::{Answer, Call, ok};
@@ -44,6 +44,12 @@ pub async fn save(call: Call) -> Answer {
     given.insert("updatedTime".to_owned(), json!(now));
     given.entry("updatedBy").or_insert_with(|| json!(by));
     let listed = given.remove("tags");
+    // What is started is there before the schedule is.
+    if let Some(Json::Object(request)) = given.get("startWorkflowRequest")
+        && request.contains_key("workflowDef")
+    {
+        start::definition(&call, &Start::of_request(request)?).await?;
+    }
     let table = Timetable::of(&Json::Object(given)).ok_or_else(|| Problem::internal("a schedule that was checked"))?;
     store(&call, &table).await?;
     if let Some(Json::Array(listed)) = listed {
@@ -64,12 +70,11 @@ fn checked(given: &mut Map<String, Json>) -> Result<String, Problem> {
         return Err(Problem::field("startWorkflowRequest", "startWorkflowRequest cannot be null"));
     };
     let start = Start::of_request(request)?;
-    if start.definition.is_some() {
-        let message = "a schedule starts a registered workflow: register workflowDef and leave it out here";
-        return Err(Problem::field("startWorkflowRequest", message));
-    }
     let mut request = request.clone();
     request.retain(|_, value| !value.is_null());
+    if let Some(definition) = start.named_definition() {
+        request.insert("workflowDef".to_owned(), definition);
+    }
     if let Some(version) = start.version {
         request.insert("version".to_owned(), version.into());
     }

@@ -180,6 +180,15 @@ impl Start {
         })
     }
 
+    /// The definition that comes with the request, by the name of the request if it has none.
+    pub fn named_definition(&self) -> Option<Json> {
+        let mut definition = self.definition.clone()?;
+        if definition["name"].as_str().is_none_or(str::is_empty) {
+            definition["name"] = self.name.as_str().into();
+        }
+        Some(definition)
+    }
+
     /// What the run keeps of the request besides its input.
     pub fn words(&self) -> Json {
         let mut words = Map::new();
@@ -202,11 +211,7 @@ impl Start {
 
 /// The definition that the request names or brings.
 pub async fn definition(call: &Call, start: &Start) -> Result<Arc<LoadedFlow>, Problem> {
-    let Some(given) = &start.definition else { return find(call, &start.name, start.version) };
-    let mut definition = given.clone();
-    if definition["name"].as_str().is_none_or(str::is_empty) {
-        definition["name"] = start.name.as_str().into();
-    }
+    let Some(definition) = start.named_definition() else { return find(call, &start.name, start.version) };
     let (workspace, by) = (call.workspace()?, call.principal()?.name.clone());
     let (engine, own) = (call.app.engine().clone(), definition.clone());
     let stored = tokio::spawn(async move { engine.inline_workflow(&workspace, &own, &by).await });

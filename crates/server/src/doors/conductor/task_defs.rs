@@ -86,7 +86,7 @@ pub async fn check(call: &Call, name: &str) -> Result<(), Problem> {
 }
 
 fn unknown(name: &str) -> Problem {
-    Problem::new(Code::DefinitionUnknown, format!("No such taskType found by name: {name}"))
+    Problem::new(Code::DefinitionUnknown, format!("Task {name} not found"))
 }
 
 fn name_of(definition: &Map<String, Json>) -> &str {

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use semel_core::WorkspaceId;
 use semel_core::admission::PresetName;
 use semel_engine::proof::{Expected, Verifier, public_point};
-use semel_engine::{Engine, SecretValue};
+use semel_engine::{EVALUATORS, Engine, SecretValue};
 use semel_store::{KvRow, WEBHOOK_EVENTS, WEBHOOKS};
 use serde_json::{Map, Value as Json, json};
 
@@ -169,8 +169,8 @@ fn checked(given: &Map<String, Json>, has_secret: bool) -> Result<(), Problem> {
         _ if has_secret => {}
         _ => return Err(Problem::field("secretValue", format!("{word} needs a secret"))),
     }
-    if text("expression")?.is_some() {
-        return Err(Problem::field("expression", "is not evaluated here; name the workflows in workflowsToStart"));
+    if let Some(word) = text("evaluatorType")?.filter(|word| !EVALUATORS.contains(&word.as_str())) {
+        return Err(Problem::field("evaluatorType", format!("`{word}` is none of javascript and value-param")));
     }
     let (starts, receivers) = (Starts::read(given)?, receivers(given)?);
     if starts.workflows.len() + receivers.len() > WORKFLOWS_MAX {
@@ -310,7 +310,7 @@ mod tests {
             ("name", json!("")),
             ("verifier", json!("NONE")),
             ("headerKey", json!("")),
-            ("expression", json!("$.x")),
+            ("evaluatorType", json!("python")),
             ("workflowsToStart", json!({})),
         ] {
             let mut wrong = good.clone();

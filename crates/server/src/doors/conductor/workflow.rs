@@ -43,7 +43,7 @@ async fn read(app: &AppState, workspace: &WorkspaceId, id: RunId) -> Result<Work
 
 /// The answer to an id that no workflow has.
 pub fn unknown(id: &str) -> Problem {
-    Problem::new(crate::codes::Code::RunUnknown, format!("No such workflow found by id: {id}"))
+    Problem::new(crate::codes::Code::RunUnknown, format!("Workflow with Id: {id} not found."))
 }
 
 /// The workflow id of the path. What cannot be an id is answered as one that does not exist.

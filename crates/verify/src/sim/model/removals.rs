@@ -69,6 +69,8 @@ impl Model {
                 | OpKind::ForceLane
                 | OpKind::Toggle { .. }
                 | OpKind::Publish { .. }
+                | OpKind::Announce { .. }
+                | OpKind::Define { .. }
                 | OpKind::RunAgain { .. }
                 | OpKind::Remember { .. }
                 | OpKind::Ask { .. }
