@@ -829,9 +829,9 @@ impl Active {
         (status, warned): (EndStatus, bool),
         outputs: Json,
     ) -> (EndStatus, Payload) {
-        let asks = |key: &&StepKey| match self.flow.index.task(key.task_id()).map(|task| &task.kind) {
-            Some(TaskKind::Subflow(spec)) if !spec.outputs.is_null() => true,
-            _ => false,
+        let asks = |key: &&StepKey| {
+            let kind = self.flow.index.task(key.task_id()).map(|task| &task.kind);
+            matches!(kind, Some(TaskKind::Subflow(spec)) if !spec.outputs.is_null())
         };
         let waits = |(_, step): &(&StepKey, &Step)| matches!(step.work, semel_core::run::Work::Child { run: Some(of), .. } if of == run);
         let asked = self.state.steps.iter().filter(waits).map(|(key, _)| key.clone()).find(|key| asks(&key));
