@@ -29,6 +29,7 @@ const NOT_ALONE: &[&str] = &[
     "HTTP_POLL",
     "START_WORKFLOW",
     "KAFKA_PUBLISH",
+    "PULL_WORKFLOW_MESSAGES",
 ];
 
 /// The type that a request is performed as.

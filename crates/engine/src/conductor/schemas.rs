@@ -10,7 +10,7 @@ use crate::scope::Services;
 use semel_core::WorkspaceId;
 use semel_core::ir::{SchemaUse, Task};
 use semel_core::run::{FAILED_FOR_GOOD, Failure};
-use semel_core::schema::{in_words, misfits};
+use semel_core::schema::{check, in_words, misfits};
 use semel_expr::Value;
 use semel_store::{SCHEMAS, StoreError};
 use serde_json::Value as Json;
@@ -96,8 +96,18 @@ pub(crate) fn misfit(
     let Some(wanted) = wanted else { return Ok(None) };
     Ok(match services.schema(workspace, wanted)? {
         None => Some(unknown(wanted)),
-        Some(schema) => Some(misfits(&schema, value)).filter(|found| !found.is_empty()).map(|found| in_words(&found)),
+        Some(schema) => match unusable(wanted, &schema) {
+            Some(text) => Some(text),
+            None => Some(misfits(&schema, value)).filter(|found| !found.is_empty()).map(|found| in_words(&found)),
+        },
     })
+}
+
+/// A registered schema is kept as it was written, whatever it holds: it is looked at when it is used.
+fn unusable(wanted: &SchemaUse, schema: &Json) -> Option<String> {
+    let registered = wanted.data.is_null();
+    let misfit = check(schema).err().filter(|_| registered)?;
+    Some(format!("the registered schema {} cannot be used: {misfit}", wanted.name))
 }
 
 impl Evaluator<'_> {
@@ -119,7 +129,11 @@ impl Evaluator<'_> {
     pub(super) fn schema_data(&self, wanted: Option<&SchemaUse>) -> Result<Json, Failure> {
         let Some(wanted) = wanted else { return Ok(Json::Null) };
         let found = self.services.schema(self.workspace, wanted).map_err(|error| unread(&error))?;
-        found.ok_or_else(|| Failure::new(FAILED_FOR_GOOD, unknown(wanted)))
+        let schema = found.ok_or_else(|| Failure::new(FAILED_FOR_GOOD, unknown(wanted)))?;
+        match unusable(wanted, &schema) {
+            None => Ok(schema),
+            Some(text) => Err(Failure::new(FAILED_FOR_GOOD, text)),
+        }
     }
 
     /// Refuses what a task that the server carries out has come to.

@@ -128,6 +128,13 @@ fn a_worker_is_asked_and_answers_in_the_shape_that_is_registered() {
     answer(&mut world, json!({"paid": true}));
     assert_eq!(world.status(run), Status::Completed);
 
+    // It is kept as it was written, and looked at when it is used.
+    let odd = json!({"properties": {"paid": {"unevaluatedItems": false}}});
+    keep(&world, SCHEMAS, "paid@0000000004", json!({"name": "paid", "data": odd}));
+    let run = started(&mut world, &workflow, json!({"amount": 5}));
+    let text = world.failure(run)["message"].as_str().unwrap().to_owned();
+    assert!(text.contains("the registered schema paid cannot be used: /properties/paid/unevaluatedItems"), "{text}");
+
     let mut unknown = definition;
     unknown["outputSchema"]["version"] = json!(9);
     keep(&world, TASK_DEFINITIONS, "charge", unknown);
