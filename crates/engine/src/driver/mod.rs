@@ -14,6 +14,7 @@
 //! | the process dies | `Happened::Recover` for each active run, on the next start |
 
 mod active;
+mod child;
 mod commit;
 mod control;
 mod failures;
@@ -24,7 +25,6 @@ mod wishes;
 use crate::again::run_again;
 use crate::api::{Asking, Control, ControlError, RunChange};
 use crate::away;
-use crate::children::outputs_of_child;
 use crate::conductor::{moments, sub_workflow_output};
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
@@ -33,17 +33,17 @@ use crate::scope::{ExprScope, RunScope, Services};
 use active::{Active, InTheAir, Loaded, Origin, Queued};
 use control::control_input;
 use outcome::{masked, translate};
-use semel_core::ir::{Moment, TaskKind};
+use semel_core::ir::Moment;
 use semel_core::limits::Limits;
 use semel_core::planted;
 use semel_core::run::{
-    Action, By, EndStatus, Event, FAILED_FOR_GOOD, Failure, Input, NotPossible, Payload, Said, Step, StepKey, decide,
+    Action, By, EndStatus, Event, FAILED_FOR_GOOD, Failure, Input, NotPossible, Payload, Said, StepKey, decide,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use semel_expr::Value;
 use semel_store::{Done, Inbox, OpKind, RunCommit, RunRow, Settle, StoreError};
-use semel_tasks::{Level, LogLine, Outcome, Request};
-use serde_json::{Value as Json, json};
+use semel_tasks::{Outcome, Request};
+use serde_json::Value as Json;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wishes::{Places, other_flow};
@@ -821,36 +821,6 @@ impl Active {
         self.queue.push_back(Queued { input, origin: Origin::Inbox(seq) });
     }
 
-    /// What a step has of its sub-run. Where its old property `outputs` cannot be rendered, the step has failed.
-    fn child_gives(
-        &mut self,
-        places: &Places<'_>,
-        run: RunId,
-        (status, warned): (EndStatus, bool),
-        outputs: Json,
-    ) -> (EndStatus, Payload) {
-        let asks = |key: &&StepKey| {
-            let kind = self.flow.index.task(key.task_id()).map(|task| &task.kind);
-            matches!(kind, Some(TaskKind::Subflow(spec)) if !spec.outputs.is_null())
-        };
-        let waits = |(_, step): &(&StepKey, &Step)| matches!(step.work, semel_core::run::Work::Child { run: Some(of), .. } if of == run);
-        let asked = self.state.steps.iter().filter(waits).map(|(key, _)| key.clone()).find(|key| asks(&key));
-        let flow = self.flow.clone();
-        let spec = asked.as_ref().and_then(|key| flow.index.task(key.task_id())).map(|task| &task.kind);
-        let (Some(key), Some(TaskKind::Subflow(spec))) = (&asked, spec) else {
-            return (status, child_outputs(run, status, warned, &outputs));
-        };
-        match outputs_of_child(places.services, places.flows, &self.workspace, run, &spec.outputs) {
-            Ok(asked) => (status, child_outputs(run, status, warned, &asked)),
-            Err(message) => {
-                let now = places.services.store.now();
-                let message = format!("`outputs` cannot be rendered: {message}");
-                self.log(key, vec![LogLine { level: Level::Error, message }], places.limits.log_line_bytes_max, now);
-                (EndStatus::Failed, child_outputs(run, status, warned, &Json::Null))
-            }
-        }
-    }
-
     /// A person's wish that came by way of another node.
     fn asked(&mut self, places: Places<'_>, seq: u64, ticket: Hash16, control: Json, by: By) {
         let control = serde_json::from_value(control).map_err(|error| format!("not a request: {error}"));
@@ -872,19 +842,6 @@ fn lifter(input: &Input) -> Option<&By> {
         Input::Wish { by, .. } | Input::ChildReopened { by, .. } => Some(by),
         _ => None,
     }
-}
-
-/// The output a parent sees of a sub-run.
-fn child_outputs(run: RunId, status: EndStatus, warned: bool, outputs: &Json) -> Payload {
-    let state = match status {
-        EndStatus::Completed if warned => "WARNING",
-        EndStatus::Completed => "SUCCESS",
-        EndStatus::Failed => "FAILED",
-        EndStatus::Cancelled => "KILLED",
-    };
-    let outputs = if outputs.is_null() { json!({}) } else { outputs.clone() };
-    // `outputs` is in stored form already; the other two need no escaping.
-    Payload::new(json!({"executionId": run.to_string(), "state": state, "outputs": outputs}))
 }
 
 impl Queued {

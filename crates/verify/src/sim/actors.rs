@@ -517,6 +517,17 @@ impl World {
         self.phase = Phase::Over;
     }
 
+    /// Whatever the outside sees was committed as an intent before it left.
+    pub(super) fn check_intent(&mut self, index: usize) {
+        let seen = &self.outside.seen[index];
+        let calls = self.outside.seen.iter().filter(|other| other.step_id == seen.step_id).count();
+        let intents = self.told.get(&seen.step_id).map_or(0, |told| told.intents);
+        if intents < calls {
+            let text = format!("{} left {calls} times with {intents} durable intents", seen.uri);
+            self.broken("R6", text);
+        }
+    }
+
     /// I15: a doubt below holds all above it. Looked at when nothing is on its way.
     fn check_above(&mut self, row: &semel_store::RunRow) {
         let quiet = self.current.is_some_and(|node| self.nodes[&node].node.in_flight() == 0);

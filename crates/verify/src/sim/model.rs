@@ -8,7 +8,8 @@ mod restored;
 
 use super::flows::{BusySpec, Flow, Payload, WindowSpec};
 use super::policy::{self, Known, Rules, TOMBSTONE};
-use semel_core::admission::{Decision, OnDone, OnLive, split_hash};
+use super::works::Worked;
+use semel_core::admission::{Decision, split_hash};
 use semel_core::ir::CONDUCTOR_NAMESPACE;
 use semel_core::run::Status;
 use semel_core::{Door, Hash16, RunId, WorkspaceId};
@@ -65,20 +66,6 @@ struct Known1 {
     lane: Option<LaneId>,
     ended: bool,
     released: bool,
-}
-
-/// A decision about a workflow of Conductor's.
-#[derive(Clone, Debug)]
-pub struct Worked {
-    pub workspace: WorkspaceId,
-    pub run: RunId,
-    /// Scope and key.
-    pub key: Option<(String, String)>,
-    pub created: bool,
-    pub decision: Decision,
-    /// What its strategy says of a workflow that is there.
-    pub live_rejects: bool,
-    pub done: OnDone,
 }
 
 /// What must be decided.
@@ -152,7 +139,7 @@ pub fn spell(flow: &str, inputs: &Json) -> String {
 }
 
 impl Model {
-    fn broken(&mut self, id: &'static str, text: String) {
+    pub(super) fn broken(&mut self, id: &'static str, text: String) {
         self.violations.push(Violation { id, text });
     }
 
@@ -246,7 +233,7 @@ impl Model {
         }
     }
 
-    fn row(store: &dyn Store, workspace: &WorkspaceId, run: RunId) -> Option<RunRow> {
+    pub(super) fn row(store: &dyn Store, workspace: &WorkspaceId, run: RunId) -> Option<RunRow> {
         store.run(workspace, run).ok().flatten().map(|(row, _, _)| row)
     }
 
@@ -603,34 +590,6 @@ impl Model {
                 }
                 other => self.broken("I12", format!("run {fenced} was replaced and is {:?}", other.map(|r| r.status))),
             }
-        }
-    }
-
-    fn worked(&mut self, request: &AdmitRequest, result: &AdmitResult, store: &dyn Store) {
-        let one = Worked {
-            workspace: request.workspace.clone(),
-            run: result.run.as_ref().map_or(request.run, |run| run.id),
-            key: request.key.as_ref().map(|key| (key.scope.clone(), key.key.clone())),
-            created: result.created,
-            decision: result.decision,
-            live_rejects: request.policy.live == OnLive::Reject,
-            done: request.policy.done,
-        };
-        let is_open = |run| Model::row(store, &one.workspace, run).is_some_and(|row| !row.status.is_ended());
-        if let Some(text) = super::works::judge(&self.worked, &one, is_open) {
-            self.broken("R1", text);
-        }
-        self.worked.push(one);
-    }
-
-    /// A quiet period begins again with each event, and no event puts its end off beyond the longest that its flow allows.
-    fn gathers(&mut self, incoming: &Incoming, run: RunId, result: &AdmitResult, now: i64) {
-        let Some((_, _, BusySpec::Coalesce { quiet_ms, max_ms })) = &incoming.lane else { return };
-        let since = *self.gathers_since.entry(run).or_insert(now);
-        let due = (now + quiet_ms).min(since + max_ms);
-        // One that a restore holds has no end before its release.
-        if let Some(given) = result.timer_due.filter(|given| given.0 != due) {
-            self.broken("I18", format!("the quiet period of run {run} ends at {}, not at {due}", given.0));
         }
     }
 

@@ -160,3 +160,12 @@ fn window_of(flows: &[Flow], flow: &str, task: &str) -> Option<i64> {
         _ => None,
     }
 }
+
+/// How a call ended, in a word.
+pub(super) fn short(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done { .. } => "done",
+        Outcome::FailedClean { .. } => "failed",
+        Outcome::Lost { .. } => "lost",
+    }
+}

@@ -16,15 +16,15 @@
 use super::actors::{Ending, Job, workspace};
 use super::chance::Chance;
 use super::check::{Facts, entries};
-use super::model::Worked;
+use super::model::Model;
 use super::plan::{Action, Drawing, Script, Wish};
 use super::world::{Next, Phase, World};
-use semel_core::admission::{Decision, OnDone, PresetName};
+use semel_core::admission::{Decision, OnDone, OnLive, PresetName};
 use semel_core::ir::{ConductorFlow, ErrandKind};
 use semel_core::run::{ErrandEnd, Event, Status, StepKey};
 use semel_core::{Door, Hash16, RunId, WorkspaceId};
 use semel_engine::{AdmitError, Control, Errand, ErrandAnswer, ErrandError, Occurrence};
-use semel_store::{AdmitResult, ErrandQueue, ErrandRow, ErrandWord, PushRule, TakeErrands};
+use semel_store::{AdmitRequest, AdmitResult, ErrandQueue, ErrandRow, ErrandWord, PushRule, Store, TakeErrands};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -406,12 +406,19 @@ impl World {
         match told {
             Ok(()) => self.shop.recorded.push((report.id, report.saying, report.number)),
             Err(ErrandError::Over(_)) => {}
+            // What is over for long goes with the sweep.
+            Err(ErrandError::Unknown) if self.is_gone(report.id) => {}
             Err(ErrandError::Unknown) => {
                 let text = format!("{} was given {}, and nobody knows of it", report.worker, report.id.hex());
                 self.broken("R2", text);
             }
             Err(ErrandError::Store(_)) => self.report_again(report),
         }
+    }
+
+    fn is_gone(&self, id: Hash16) -> bool {
+        let run = self.shop.seen.get(&id).map(|(workspace, run, _, _)| self.hub.inner().run(workspace, *run));
+        matches!(run, Some(Ok(None)))
     }
 
     /// People do what is theirs, workers ask everywhere, what is paused goes on.
@@ -476,8 +483,41 @@ async fn say(engine: &semel_engine::Engine, report: Report) -> Result<(), Errand
 
 // ---- what must hold
 
+/// A decision about a workflow of Conductor's.
+#[derive(Clone, Debug)]
+pub struct Worked {
+    pub workspace: WorkspaceId,
+    pub run: RunId,
+    /// Scope and key.
+    pub key: Option<(String, String)>,
+    pub created: bool,
+    pub decision: Decision,
+    /// What its strategy says of a workflow that is there.
+    pub live_rejects: bool,
+    pub done: OnDone,
+}
+
+impl Model {
+    pub(super) fn worked(&mut self, request: &AdmitRequest, result: &AdmitResult, store: &dyn Store) {
+        let one = Worked {
+            workspace: request.workspace.clone(),
+            run: result.run.as_ref().map_or(request.run, |run| run.id),
+            key: request.key.as_ref().map(|key| (key.scope.clone(), key.key.clone())),
+            created: result.created,
+            decision: result.decision,
+            live_rejects: request.policy.live == OnLive::Reject,
+            done: request.policy.done,
+        };
+        let is_open = |run| Model::row(store, &one.workspace, run).is_some_and(|row| !row.status.is_ended());
+        if let Some(text) = judge(&self.worked, &one, is_open) {
+            self.broken("R1", text);
+        }
+        self.worked.push(one);
+    }
+}
+
 /// R1, as each start is decided: what a key has, by what was decided before.
-pub(super) fn judge(known: &[Worked], one: &Worked, is_open: impl Fn(RunId) -> bool) -> Option<String> {
+fn judge(known: &[Worked], one: &Worked, is_open: impl Fn(RunId) -> bool) -> Option<String> {
     let Some(key) = &one.key else {
         return (one.decision != Decision::Start)
             .then(|| format!("a start without a key was answered {:?}", one.decision));

@@ -6,7 +6,7 @@ use super::faults::{Fault, Faults};
 use super::flows::Flow;
 use super::hub::{Hub, Later, NodeId, Ports, Sent, Submission, settle};
 use super::model::{Model, Violation};
-use super::outside::Outside;
+use super::outside::{Outside, short};
 use super::plan::{Action, Script, Sending};
 use super::restore::{Disk, Kept};
 use super::works::{Report, Shop, Starting};
@@ -530,17 +530,6 @@ impl World {
         any
     }
 
-    /// Whatever the outside sees was committed as an intent before it left.
-    fn check_intent(&mut self, index: usize) {
-        let seen = &self.outside.seen[index];
-        let calls = self.outside.seen.iter().filter(|other| other.step_id == seen.step_id).count();
-        let intents = self.told.get(&seen.step_id).map_or(0, |told| told.intents);
-        if intents < calls {
-            let text = format!("{} left {calls} times with {intents} durable intents", seen.uri);
-            self.broken("R6", text);
-        }
-    }
-
     fn arrive(&mut self, sent: Sent, index: usize) {
         let alive = self.nodes.contains_key(&sent.node);
         if !alive && self.dice().percent(50) {
@@ -701,13 +690,5 @@ impl World {
         self.heap
             .values()
             .any(|next| matches!(next, Next::Act(_) | Next::Send(..) | Next::StartWork(..) | Next::Report(_)))
-    }
-}
-
-fn short(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Done { .. } => "done",
-        Outcome::FailedClean { .. } => "failed",
-        Outcome::Lost { .. } => "lost",
     }
 }

@@ -77,6 +77,17 @@ impl Model {
         }
     }
 
+    /// A quiet period begins again with each event, and no event puts its end off beyond the longest that its flow allows.
+    pub(super) fn gathers(&mut self, incoming: &Incoming, run: RunId, result: &AdmitResult, now: i64) {
+        let Some((_, _, BusySpec::Coalesce { quiet_ms, max_ms })) = &incoming.lane else { return };
+        let since = *self.gathers_since.entry(run).or_insert(now);
+        let due = (now + quiet_ms).min(since + max_ms);
+        // One that a restore holds has no end before its release.
+        if let Some(given) = result.timer_due.filter(|given| given.0 != due) {
+            self.broken("I18", format!("the quiet period of run {run} ends at {}, not at {due}", given.0));
+        }
+    }
+
     pub(super) fn enter_lane(&mut self, run: RunId, entered: Option<bool>) {
         let Some(id) = self.runs.get(&run).and_then(|r| r.lane.clone()) else { return };
         let Some(lane) = self.lanes.get_mut(&id) else { return };
