@@ -363,8 +363,13 @@ impl World {
                 // Nobody hears of it again.
                 13 | 14 => vec![],
                 // Somebody else has it by then, or it was given up.
-                15 | 16 => vec![(RESPONSE_S * 1_000 + dice.range(0, 60_000), Saying::Done)],
-                17 => vec![(soon, Saying::Later(dice.range(0, 20_000)))],
+                15 => vec![(RESPONSE_S * 1_000 + dice.range(0, 60_000), Saying::Done)],
+                16 | 17 => {
+                    let later = Saying::Later(dice.range(0, 2_000));
+                    // Said once more, as by a client that heard no answer: somebody else may have it by then.
+                    let again = dice.percent(60).then(|| (soon + dice.range(1, 20_000), later));
+                    [(soon, later)].into_iter().chain(again).collect()
+                }
                 _ => vec![(soon, Saying::Alive), (soon + dice.range(1, 3_000), Saying::Done)],
             }
         };
@@ -383,8 +388,11 @@ impl World {
             format!("{} says {:?} of {} (number {})", report.worker, report.saying, report.id.hex(), report.number)
         });
         if matches!(report.saying, Saying::Later(_)) {
-            // From now on nobody knows in whose hand it is until it is handed out.
-            self.shop.hands.remove(&report.id);
+            // From now on nobody knows in whose hand it is until it is handed out; whoever has it by then keeps it.
+            let own = |hand: &Hand| hand.worker == report.worker;
+            if self.shop.hands.get(&report.id).is_some_and(own) {
+                self.shop.hands.remove(&report.id);
+            }
         }
         self.shop.said.entry(report.id).or_default().insert(report.number);
         let own = report.clone();
