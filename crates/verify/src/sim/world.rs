@@ -28,7 +28,7 @@ use std::task::{Context, Poll, Wake, Waker};
 pub const EPOCH: i64 = 1_700_000_000_000;
 /// Events before the world heals, and after it.
 const SAFETY_EVENTS: u64 = 2_000;
-const LIVENESS_EVENTS: u64 = 200_000;
+const LIVENESS_EVENTS: u64 = 3_000_000;
 /// Virtual time in which everything must have come to rest.
 const LIVENESS_MS: i64 = 400 * 86_400_000;
 
