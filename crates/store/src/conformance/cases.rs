@@ -54,6 +54,7 @@ macro_rules! conformance_cases {
             lanes::a_redelivered_event_is_not_queued_twice,
             lanes::a_busy_lane_refuses,
             lanes::a_busy_lane_makes_ended_runs,
+            lanes::a_run_that_was_born_ended_never_starts,
             lanes::a_parallel_lane_is_none,
             lanes::a_quiet_holder_is_replaced,
             lanes::a_holder_in_flight_is_asked_to_stop,

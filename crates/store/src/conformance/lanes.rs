@@ -110,6 +110,14 @@ pub fn a_busy_lane_makes_ended_runs(b: &Bench) {
     assert_eq!((b.claim_state("c"), b.claim_state("f")), (ClaimState::Cancelled, ClaimState::Failed));
 }
 
+pub fn a_run_that_was_born_ended_never_starts(b: &Bench) {
+    b.start(b.in_lane("1", Busy::Reject));
+    let run = b.start(b.in_lane("f", Busy::Fail));
+    b.pass(5);
+    b.commit(b.step(run));
+    assert_eq!(b.head(run).started_at, None, "whoever only notes a message starts nothing");
+}
+
 pub fn a_parallel_lane_is_none(b: &Bench) {
     for key in ["1", "2"] {
         assert_eq!(verdict(&b.admit(b.in_lane(key, Busy::Parallel))), (Decision::Start, Reason::First));

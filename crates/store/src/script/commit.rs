@@ -177,7 +177,8 @@ fn write_events(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit) -> Result
     run.take = head.take;
     run.warned = head.warned;
     run.conclusion = head.conclusion;
-    if run.started_at.is_none() && head.status != Status::Queued {
+    // A commit without events only takes note of messages: a run that was born ended never starts.
+    if run.started_at.is_none() && head.status != Status::Queued && !commit.events.is_empty() {
         run.started_at = Some(now);
     }
     Ok(())
