@@ -28,11 +28,11 @@ impl Active {
         Some(self.build())
     }
 
-    /// An op was carried out by the commit that paused the run: nothing follows from it any more, and the head still
-    /// says that it works.
+    /// An op was carried out by the last commit, and nothing follows from it (its neighbours rest, or it is a sub-run that
+    /// is waited for): the head still says that the run works.
     fn rests_unseen(&self) -> bool {
-        let unseen = self.head_active && self.state.paused && !self.state.restored;
-        unseen && !self.state.is_active() && self.queue.is_empty()
+        let open = self.state.phase == Phase::Open && !self.state.restored;
+        self.head_active && open && !self.state.is_active() && self.queue.is_empty()
     }
 
     fn build(&mut self) -> RunCommit {

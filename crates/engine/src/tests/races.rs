@@ -443,3 +443,26 @@ fn a_run_that_is_paused_beside_an_op_is_shown_as_paused() {
     world.run_down();
     assert_eq!(world.status(run), Status::Completed);
 }
+
+/// What an op's result does not set going rests, and so says the head: nobody has to drive the run.
+#[test]
+fn a_run_that_rests_beside_an_op_is_shown_at_rest() {
+    let mut world = World::new();
+    world.push(
+        "{id: nap, namespace: n, tasks: [{id: all, type: flow.Parallel, tasks: [\
+         {id: rest, type: flow.Sleep, duration: PT1H}, {id: set, type: kv.Set, key: k, value: v}]}]}",
+    );
+    world.push(
+        "{id: up, namespace: n, tasks: [{id: below, type: flow.Subflow, namespace: n, flowId: nap, wait: true}]}",
+    );
+    let alone = world.admit("nap", None, json!({})).run.unwrap().id;
+    let parent = world.admit("up", None, json!({})).run.unwrap().id;
+    world.drain();
+    for run in [alone, parent] {
+        assert_eq!((world.status(run), world.row(run).active), (Status::Waiting, false));
+    }
+    world.run_down();
+    for run in [alone, parent] {
+        assert_eq!((world.status(run), world.row(run).active), (Status::Completed, false));
+    }
+}
