@@ -109,7 +109,7 @@ impl Check<'_> {
             }
         }
         if let Some(last) = log.and_then(|log| log.last.as_ref())
-            && (last.run != Some(claim.run)
+            && (!self.is_led_to(workspace, claim, last)?
                 || last.generation > claim.generation
                 || last.fingerprint != claim.fingerprint)
             && raised_fingerprint(last)
@@ -121,6 +121,15 @@ impl Check<'_> {
             self.found(Code::ClaimDiffers, workspace, name, text);
         }
         Ok(())
+    }
+
+    /// The run of the last decision has the claim, or an older one that a person had go on since and that took it back.
+    fn is_led_to(&self, workspace: &WorkspaceId, claim: &Claim, last: &DecisionRow) -> Result<bool> {
+        if last.run == Some(claim.run) {
+            return Ok(true);
+        }
+        let run = self.audit.head(workspace, claim.run)?;
+        Ok(claim.generation > last.generation && run.is_some_and(|run| run.claim == Some(claim.hash)))
     }
 
     fn log(&mut self, workspace: &WorkspaceId, hash: Hash16, log: Log) -> Result<()> {
@@ -174,7 +183,9 @@ impl Log {
                     row.seq, row.generation, last.seq, last.generation
                 );
                 self.findings.push((Code::DecisionGeneration, text));
-            } else if row.prior_run != last.run || row.same_payload != (row.fingerprint == last.fingerprint) {
+            } else if (row.prior_run != last.run && row.prior_generation == last.generation)
+                || row.same_payload != (row.fingerprint == last.fingerprint)
+            {
                 let text = format!("decision {} was not taken on what decision {} had left", row.seq, last.seq);
                 self.findings.push((Code::DecisionGeneration, text));
             }

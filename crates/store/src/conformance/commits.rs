@@ -283,8 +283,14 @@ pub fn a_key_that_another_has_keeps_a_run_closed(b: &Bench) {
     let mut commit = b.step(first);
     commit.head.status = Status::Running;
     b.commit(RunCommit { settle: Settle::Reopened, reopen: reopen(), ..commit });
-    assert_eq!(b.head(first).status, Status::Running);
-    assert_eq!((b.claim("a").unwrap().run, b.claim_state("a")), (second, ClaimState::Done));
+    let (head, claim) = (b.head(first), b.claim("a").unwrap());
+    assert_eq!((head.status, head.generation), (Status::Running, 3));
+    assert_eq!((claim.run, claim.state, claim.generation), (first, ClaimState::Live, 3));
+    let twin = b.admit(AdmitRequest { policy, ..b.keyed("a") });
+    assert_eq!((twin.decision, twin.reason), (Decision::Reject, Reason::InProgress), "a third beside it");
+    b.end(first, EndStatus::Completed);
+    let next = b.admit(AdmitRequest { policy, ..b.keyed("a") });
+    assert_eq!((next.decision, next.generation), (Decision::Start, 4));
 }
 
 pub fn a_run_that_goes_on_takes_its_parent_with_it(b: &Bench) {

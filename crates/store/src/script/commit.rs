@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::rows::*;
 use crate::tx::{Result, Tx};
 use crate::work::*;
-use semel_core::admission::{ClaimState, Decision, KeySource};
+use semel_core::admission::{Claim, ClaimState, Decision, KeySource};
 use semel_core::ir::CONDUCTOR_NAMESPACE;
 use semel_core::planted;
 use semel_core::run::{
@@ -85,14 +85,30 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
     Ok(Done::Committed(Box::new(out)))
 }
 
+/// The claim of a run that is to go on, if another run has taken it since; and whether that one goes on.
+fn taken_key(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Option<(Claim, bool)>> {
+    let claim = commit.reopen.as_ref().and_then(|reopen| reopen.claim).filter(|_| commit.settle == Settle::Reopened);
+    let Some(hash) = claim else { return Ok(None) };
+    let Some(claim) = tx.claim(&commit.workspace, hash)?.filter(|claim| claim.run != commit.run) else {
+        return Ok(None);
+    };
+    let live = tx.run(&commit.workspace, claim.run)?.is_some_and(|run| !run.status.is_ended());
+    Ok(Some((claim, live)))
+}
+
 /// Another run has taken the key since, and goes on: two of one event must not.
 fn key_is_live(tx: &mut dyn Tx, commit: &RunCommit) -> Result<bool> {
-    let claim = commit.reopen.as_ref().and_then(|reopen| reopen.claim).filter(|_| commit.settle == Settle::Reopened);
-    let Some(hash) = claim else { return Ok(false) };
-    let Some(claim) = tx.claim(&commit.workspace, hash)?.filter(|claim| claim.run != commit.run) else {
-        return Ok(false);
-    };
-    Ok(tx.run(&commit.workspace, claim.run)?.is_some_and(|run| !run.status.is_ended()))
+    Ok(taken_key(tx, commit)?.is_some_and(|(_, live)| live))
+}
+
+/// Another run has taken the key since, and has ended: the key is again that of the run that goes on, or a twin would
+/// start a third beside it. The fingerprint stays that of the last event that was admitted.
+fn take_key_back(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit) -> Result<()> {
+    let Some((mut claim, false)) = taken_key(tx, commit)? else { return Ok(()) };
+    (claim.run, claim.key) = (run.id, run.key.clone());
+    reopen_claim(&mut claim);
+    run.generation = claim.generation;
+    tx.put_claim(&run.workspace, &claim)
 }
 
 /// What a person changed about the run itself.
@@ -592,11 +608,12 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, before: Before,
             out.wake.extend(settle_end(tx, run, status, &outputs)?);
         }
         Settle::Reopened if before.ended => {
+            run.generation += 1;
             for mut claim in tx.claims_of_run(&run.workspace, run.id)? {
                 reopen_claim(&mut claim);
                 tx.put_claim(&run.workspace, &claim)?;
             }
-            run.generation += 1;
+            take_key_back(tx, run, commit)?;
             run.ended_at = None;
         }
         // A twin was faster and has raised the generation, or nobody has ever seen the end.

@@ -484,6 +484,9 @@ impl Model {
             (Work::Admit(request), Done::Admitted(result)) => self.admitted_alone(request, result, store),
             (Work::AdmitAndRun(both), Done::Admitted(result)) => self.admitted_alone(&both.0, result, store),
             (Work::Commit(commit), Done::Committed(result)) => self.committed(commit, result, store),
+            (Work::Commit(commit), Done::Refused(Refusal::KeyLive)) if !self.key_goes_on(commit, store) => {
+                self.broken("I6", format!("run {} was refused its key, and no other goes on with it", commit.run));
+            }
             (Work::Commit(commit), Done::Refused(Refusal::LaneBusy)) if !self.lane_full_for(commit.run) => {
                 self.broken("I18", format!("run {} was refused its slot, and there was one", commit.run));
             }
@@ -600,6 +603,27 @@ impl Model {
         }
     }
 
+    /// Another run has the key of this one, and has not ended.
+    fn key_goes_on(&self, commit: &RunCommit, store: &dyn Store) -> bool {
+        let key = commit.reopen.as_ref().and_then(|reopen| reopen.claim);
+        let mut others = self.claims.values().filter(|claim| Some(claim.hash) == key && claim.run != commit.run);
+        others.any(|claim| Model::row(store, &commit.workspace, claim.run).is_some_and(|row| !row.status.is_ended()))
+    }
+
+    /// A person has the run go on: its key is its own again, and nobody else goes on with it.
+    fn takes_key_back(&mut self, commit: &RunCommit, store: &dyn Store) {
+        let Some(reopen) = &commit.reopen else { return };
+        if self.key_goes_on(commit, store) {
+            if !reopen.forced {
+                self.broken("R1", format!("run {} goes on, and so does another run of its key", commit.run));
+            }
+            return;
+        }
+        for claim in self.claims.values_mut().filter(|c| Some(c.hash) == reopen.claim && c.run != commit.run) {
+            claim.run = commit.run;
+        }
+    }
+
     fn reopened(&mut self, run: RunId) {
         for claim in self.claims.values_mut().filter(|c| c.run == run) {
             claim.generation += 1;
@@ -638,6 +662,7 @@ impl Model {
         let ended_before = self.runs.get(&commit.run).is_some_and(|r| r.ended);
         let row = Model::row(store, &commit.workspace, commit.run);
         if ended_before && row.as_ref().is_some_and(|r| r.ended_at.is_none()) {
+            self.takes_key_back(commit, store);
             self.reopened(commit.run);
         }
         self.sync(&commit.workspace, commit.run, store);
