@@ -89,6 +89,10 @@ mod switch {
         PutBackTwice by "I18";
         /// A task that was handed out stays in its queue.
         HandedOutTwice by "I18";
+        /// A run is done again beside another one of its key.
+        ReopenedBesideAnother by "R1";
+        /// A run that is done again leaves its key with another one, which has ended.
+        KeyLeftWithAnother by "R1" "I6" "I13";
     }
 
     static ON: AtomicU32 = AtomicU32::new(0);

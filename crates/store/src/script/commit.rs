@@ -36,7 +36,7 @@ pub(super) fn commit(tx: &mut dyn Tx, commit: &RunCommit) -> Result<Done> {
         return Err(StoreError::Conflict(format!("run {} is driven by another node", commit.run)));
     }
     let forced = commit.reopen.as_ref().is_some_and(|reopen| reopen.forced);
-    if !forced && key_is_live(tx, commit)? {
+    if !forced && key_is_live(tx, commit)? && !planted!(ReopenedBesideAnother) {
         return Ok(Done::Refused(Refusal::KeyLive));
     }
     if commit.settle == Settle::Reopened && !take_slot_again(tx, &run)? {
@@ -613,7 +613,9 @@ fn settle(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit, before: Before,
                 reopen_claim(&mut claim);
                 tx.put_claim(&run.workspace, &claim)?;
             }
-            take_key_back(tx, run, commit)?;
+            if !planted!(KeyLeftWithAnother) {
+                take_key_back(tx, run, commit)?;
+            }
             run.ended_at = None;
         }
         // A twin was faster and has raised the generation, or nobody has ever seen the end.
