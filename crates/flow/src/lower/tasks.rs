@@ -150,9 +150,7 @@ impl<'a> Context<'a> {
             self.report(Finding::warning(codes::NO_EFFECT, fields.key_at(name), message));
         }
         if let (Some(_), false) = (fields.get("timeout"), shape.has_timeout()) {
-            let message = format!("`timeout` of {} is not built", shape.name());
-            let finding = Finding::error(codes::NOT_BUILT, fields.key_at("timeout"), message);
-            self.report(finding.suggest("put `timeout` on the tasks that do the work"));
+            self.idle_timeout(&fields, shape);
         }
         let retry = self.own_retry(&fields);
         // A group does nothing that could be tried again: what it says is for the tasks in it.
@@ -162,6 +160,19 @@ impl<'a> Context<'a> {
         self.retry = around;
         let task = self.common(id, &fields, shape.name(), EffectSpec::default(), kind?);
         task.map(|task| Task { retry: own, ..task })
+    }
+
+    /// A group waits for its tasks, whatever it says; a step that sleeps would be cut short by it.
+    fn idle_timeout(&mut self, fields: &Fields<'a>, shape: Shape) {
+        let at = fields.key_at("timeout");
+        let finding = match shape {
+            Shape::Sleep => Finding::error(codes::NOT_BUILT, at, "`timeout` of flow.Sleep is not built"),
+            _ => {
+                let message = format!("`timeout` changes nothing at {}: it holds for tasks that do work", shape.name());
+                Finding::warning(codes::NO_EFFECT, at, message)
+            }
+        };
+        self.report(finding.suggest("put `timeout` on the tasks that do the work"));
     }
 
     /// The task's own `retry`, or that of a group around it.

@@ -3,7 +3,7 @@
 use crate::{accept, tasks, with};
 use semel_core::admission::{Busy, Window, WindowFrom};
 use semel_core::ir::{
-    Condition, DayInMonth, DayOfWeek, KeyScope, TERMINAL_STATES, Task, TaskKind, TimeWindow, TriggerKind,
+    Condition, DayInMonth, DayOfWeek, TERMINAL_STATES, KeyScope, Task, TaskKind, TimeWindow, TriggerKind,
 };
 
 /// The guarded payment flow of Kestra's guide to duplicate executions, as its users have it.
@@ -307,6 +307,15 @@ fn a_flow_trigger_with_all_it_may_have() {
     let bare = accept(&with("triggers:\n  - {id: up, type: trigger.Flow}\n")).flow;
     let TriggerKind::Flow { states, .. } = &bare.triggers[0].kind else { panic!("not a flow trigger") };
     assert_eq!(states, TERMINAL_STATES);
+}
+
+#[test]
+fn what_changes_nothing_is_said() {
+    let source = tasks(
+        "  - id: a\n    type: flow.Sequential\n    timeout: PT1S\n    tasks:\n      - {id: b, type: log.Log, message: x, logToFile: true, workerGroup: {key: gpu}}\n",
+    );
+    let warned: Vec<_> = accept(&source).warnings.iter().map(|one| (one.code, one.span.line)).collect();
+    assert_eq!(warned, [("no_effect", 6), ("no_effect", 8), ("no_effect", 8)]);
 }
 
 #[test]
