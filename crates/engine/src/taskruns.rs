@@ -65,6 +65,46 @@ pub struct Told {
     pub created_at: Option<Millis>,
     /// Tasks that the run stops before.
     pub breakpoints: Vec<String>,
+    /// What tasks made of the flow's variables, in their order.
+    pub variables: Vec<VariablesChange>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum VariablesChange {
+    /// Over what is there, map into map; as stored.
+    Set(Json),
+    Unset(Vec<String>),
+}
+
+impl Told {
+    /// The variables of the run, given those of its flow, as anybody may see them.
+    pub fn variables_over(&self, flow: Json) -> Json {
+        self.variables.iter().fold(flow, |mut known, change| {
+            match change {
+                VariablesChange::Set(given) => merge(&mut known, crate::public_json(given)),
+                VariablesChange::Unset(names) => {
+                    if let Json::Object(map) = &mut known {
+                        map.retain(|name, _| !names.contains(name));
+                    }
+                }
+            }
+            known
+        })
+    }
+}
+
+fn merge(known: &mut Json, given: Json) {
+    match (known, given) {
+        (Json::Object(known), Json::Object(given)) => {
+            for (name, value) in given {
+                match known.get_mut(&name) {
+                    Some(old) => merge(old, value),
+                    None => _ = known.insert(name, value),
+                }
+            }
+        }
+        (known, given) => *known = given,
+    }
 }
 
 /// Reads a journal from its first row on.
@@ -114,6 +154,13 @@ impl Telling {
             Event::Started { at } => self.enter(KestraState::Running, *at),
             Event::Paused { .. } => self.enter(KestraState::Paused, at),
             Event::BreakpointsSet { tasks } => self.told.breakpoints = tasks.clone(),
+            Event::VariablesSet { variables, .. } => {
+                self.told.variables.push(VariablesChange::Set(variables.json().clone()));
+            }
+            Event::VariablesUnset { names } => {
+                let names = names.json().as_array().into_iter().flatten().filter_map(Json::as_str);
+                self.told.variables.push(VariablesChange::Unset(names.map(str::to_owned).collect()));
+            }
             Event::StoppedAt { .. } => self.enter(KestraState::Breakpoint, at),
             Event::Resumed { .. } | Event::Released { .. } => self.enter(KestraState::Running, at),
             Event::Restored { at } => self.enter(KestraState::Paused, *at),
