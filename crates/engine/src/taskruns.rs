@@ -201,7 +201,7 @@ impl Telling {
             }
             Event::TimerSet { step, why, .. } => match why {
                 TimerWhy::FlowRetry => self.enter(KestraState::Retrying, at),
-                TimerWhy::Sleep => self.with(step, |run| run.open_attempt(at)),
+                TimerWhy::Sleep | TimerWhy::CutShort => self.with(step, |run| run.open_attempt(at)),
                 TimerWhy::Backoff => self.with(step, |run| run.enter(KestraState::Retrying, at)),
                 _ => {}
             },

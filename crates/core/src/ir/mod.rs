@@ -98,6 +98,9 @@ pub struct Task {
     pub retry: Option<Retry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
+    /// One that is known only when the task is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Template>,
     #[serde(default)]
     pub disabled: bool,
     #[serde(default)]

@@ -100,6 +100,8 @@ pub enum EndStatus {
 #[serde(rename_all = "snake_case")]
 pub enum TimerWhy {
     Sleep,
+    /// The end of the time that a sleeping step has, before it has slept its fill.
+    CutShort,
     /// Before the next attempt or the next send of a step.
     Backoff,
     /// A step has taken too long.

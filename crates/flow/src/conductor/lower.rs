@@ -200,6 +200,7 @@ pub fn step(id: String, kind_word: &str, kind: TaskKind) -> Step {
         run_if: None,
         retry: None,
         timeout_ms: None,
+        timeout: None,
         disabled: false,
         allow_failure: false,
         allow_warning: false,

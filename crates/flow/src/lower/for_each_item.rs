@@ -99,6 +99,7 @@ pub(super) fn part(id: String, type_name: &str, kind: TaskKind) -> Task {
         run_if: None,
         retry: None,
         timeout_ms: None,
+        timeout: None,
         disabled: false,
         allow_failure: false,
         allow_warning: false,

@@ -8,7 +8,7 @@ use super::{Context, Moment, TaskPlace};
 use crate::codes;
 use crate::diagnostic::Finding;
 use crate::suggest;
-use crate::yaml::{Entry, Node};
+use crate::yaml::{Entry, Node, Scalar};
 use semel_core::ir::{CacheSpec, EffectSpec, LeafMode, Retry, Task, TaskKind, TaskSpec};
 
 /// Properties of every task.
@@ -150,7 +150,9 @@ impl<'a> Context<'a> {
             self.report(Finding::warning(codes::NO_EFFECT, fields.key_at(name), message));
         }
         if let (Some(_), false) = (fields.get("timeout"), shape.has_timeout()) {
-            self.idle_timeout(&fields, shape);
+            let message = format!("`timeout` changes nothing at {}: it holds for tasks that do work", shape.name());
+            let finding = Finding::warning(codes::NO_EFFECT, fields.key_at("timeout"), message);
+            self.report(finding.suggest("put `timeout` on the tasks that do the work"));
         }
         let retry = self.own_retry(&fields);
         // A group does nothing that could be tried again: what it says is for the tasks in it.
@@ -160,19 +162,6 @@ impl<'a> Context<'a> {
         self.retry = around;
         let task = self.common(id, &fields, shape.name(), EffectSpec::default(), kind?);
         task.map(|task| Task { retry: own, ..task })
-    }
-
-    /// A group waits for its tasks, whatever it says; a step that sleeps would be cut short by it.
-    fn idle_timeout(&mut self, fields: &Fields<'a>, shape: Shape) {
-        let at = fields.key_at("timeout");
-        let finding = match shape {
-            Shape::Sleep => Finding::error(codes::NOT_BUILT, at, "`timeout` of flow.Sleep is not built"),
-            _ => {
-                let message = format!("`timeout` changes nothing at {}: it holds for tasks that do work", shape.name());
-                Finding::warning(codes::NO_EFFECT, at, message)
-            }
-        };
-        self.report(finding.suggest("put `timeout` on the tasks that do the work"));
     }
 
     /// The task's own `retry`, or that of a group around it.
@@ -205,12 +194,16 @@ impl<'a> Context<'a> {
         if let Some(node) = fields.get("logLevel") {
             self.word(node, "logLevel", LOG_LEVELS);
         }
+        let limit = fields.get("timeout");
+        let waits = matches!(&kind, TaskKind::Leaf { mode: LeafMode::Effect, .. } | TaskKind::Pause(_));
+        let later = waits && limit.and_then(Node::scalar).is_some_and(Scalar::is_template);
         Some(Task {
             type_name: type_name.to_owned(),
             kind,
             run_if: fields.get("runIf").and_then(|node| self.template(node, "runIf")),
             retry: None,
-            timeout_ms: fields.get("timeout").and_then(|node| self.positive_duration(node, "timeout")),
+            timeout_ms: limit.filter(|_| !later).and_then(|node| self.positive_duration(node, "timeout")),
+            timeout: limit.filter(|_| later).and_then(|node| self.template(node, "timeout")),
             disabled: self.flag(fields, "disabled", false),
             allow_failure: self.flag(fields, "allowFailure", false),
             allow_warning: self.flag(fields, "allowWarning", false),

@@ -182,19 +182,6 @@ fn bad_duration() {
 }
 
 #[test]
-fn a_time_limit_of_a_sleep() {
-    assert_snapshot!(shown(&tasks("  - id: a\n    type: flow.Sleep\n    timeout: PT1S\n    duration: PT5S\n")), @r#"
-    error[not_built]: `timeout` of flow.Sleep is not built
-     --> flow.yaml:6:5
-      |
-    6 |     timeout: PT1S
-      |     ^^^^^^^
-      |
-      = help: put `timeout` on the tasks that do the work
-    "#);
-}
-
-#[test]
 fn bad_choice_and_shape() {
     assert_snapshot!(shown(&tasks("  - id: a\n    type: http.Request\n    uri: http://x\n    method: PSOT\n    headers: [a]\n    options:\n      auth: {type: DIGEST}\n      allowFailed: yes\n")), @r#"
     error[bad_value]: `PSOT` is not a value of `method`

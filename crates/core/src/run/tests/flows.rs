@@ -12,6 +12,7 @@ fn task(id: &str, kind: TaskKind) -> Task {
         run_if: None,
         retry: None,
         timeout_ms: None,
+        timeout: None,
         disabled: false,
         allow_failure: false,
         allow_warning: false,
