@@ -305,7 +305,8 @@ impl Scope for ExprScope<'_> {
             "workerTaskrun" => self.directory_root(),
             "task" => {
                 let task = self.flow.index.task(self.run?.step?.task_id())?;
-                Some(map([("id", text(&task.id)), ("type", text(&task.type_name))]))
+                let written = task.written_type.as_ref().unwrap_or(&task.type_name);
+                Some(map([("id", text(&task.id)), ("type", text(written))]))
             }
             "parent" => self.parents().and_then(|list| match list {
                 Value::List(items) => items.first().cloned(),
@@ -318,7 +319,7 @@ impl Scope for ExprScope<'_> {
             "envs" => Some(self.services.envs.clone()),
             "globals" => Some(map([])),
             "kestra" => {
-                Some(map([("environment", map([])), ("url", self.services.url.clone().map_or(Value::Null, text))]))
+                Some(map([("environment", Value::Null), ("url", self.services.url.clone().map_or(Value::Null, text))]))
             }
             other => self.memory.more.get(other).cloned(),
         }

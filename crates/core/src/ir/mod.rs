@@ -91,6 +91,9 @@ pub struct Task {
     /// Canonical short name, e.g. `http.Request`.
     #[serde(rename = "type")]
     pub type_name: String,
+    /// What the author wrote, where that is another name: `task.type` is that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_type: Option<String>,
     pub kind: TaskKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_if: Option<Template>,

@@ -196,6 +196,7 @@ pub fn step(id: String, kind_word: &str, kind: TaskKind) -> Step {
     Step {
         id,
         type_name: format!("conductor.{kind_word}"),
+        written_type: None,
         kind,
         run_if: None,
         retry: None,

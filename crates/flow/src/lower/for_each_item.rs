@@ -95,6 +95,7 @@ pub(super) fn part(id: String, type_name: &str, kind: TaskKind) -> Task {
     Task {
         id,
         type_name: type_name.to_owned(),
+        written_type: None,
         kind,
         run_if: None,
         retry: None,

@@ -197,8 +197,10 @@ impl<'a> Context<'a> {
         let limit = fields.get("timeout");
         let waits = matches!(&kind, TaskKind::Leaf { mode: LeafMode::Effect, .. } | TaskKind::Pause(_));
         let later = waits && limit.and_then(Node::scalar).is_some_and(Scalar::is_template);
+        let written = fields.get("type").and_then(Node::scalar).map(|scalar| scalar.text.as_str());
         Some(Task {
             type_name: type_name.to_owned(),
+            written_type: written.filter(|text| *text != type_name).map(str::to_owned),
             kind,
             run_if: fields.get("runIf").and_then(|node| self.template(node, "runIf")),
             retry: None,

@@ -8,6 +8,7 @@ fn task(id: &str, kind: TaskKind) -> Task {
     Task {
         id: id.into(),
         type_name: "test".into(),
+        written_type: None,
         kind,
         run_if: None,
         retry: None,
