@@ -265,6 +265,10 @@ fn is_public_holiday(args: &[Value], named: &[(String, Value)]) -> Result<Value,
     day.is_holiday(&country).map(Value::Bool).map_err(|error| error.to_string())
 }
 
+fn is_empty(value: &Value) -> bool {
+    matches!(value, Value::Map(entries) | Value::HeaderMap(entries) if entries.is_empty())
+}
+
 /// Puts a value into nested maps along the dots of its key.
 pub fn put_dotted(target: &mut serde_json::Map<String, serde_json::Value>, key: &str, value: serde_json::Value) {
     match key.split_once('.') {
@@ -291,7 +295,8 @@ impl Scope for ExprScope<'_> {
         match name {
             "inputs" => Some(self.memory.inputs.clone()),
             "outputs" => Some(self.memory.outputs_at(self.run.and_then(|run| run.step), self.flow)),
-            "trigger" | "schedule" => Some(self.memory.trigger.clone()),
+            // What nothing has triggered has none, so that `??` can tell.
+            "trigger" | "schedule" => Some(self.memory.trigger.clone()).filter(|trigger| !is_empty(trigger)),
             "vars" => Some(self.memory.variables.as_ref().unwrap_or(&self.flow.vars).clone()),
             "labels" => Some(self.labels()),
             "flow" => Some(self.flow_root()),

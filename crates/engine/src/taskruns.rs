@@ -138,10 +138,13 @@ impl Telling {
     /// One event of a row written at `at`.
     pub fn hear(&mut self, event: &Event, at: Millis) {
         match event {
-            Event::Created { logical, .. } => {
+            Event::Created { logical, queued, .. } => {
                 self.logical = *logical;
                 self.told.created_at = Some(at);
                 self.enter(KestraState::Created, at);
+                if *queued {
+                    self.enter(KestraState::Queued, at);
+                }
             }
             Event::RetryOf { .. } => {
                 self.told.attempts += 1;

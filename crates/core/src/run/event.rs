@@ -165,6 +165,9 @@ pub enum Event {
         inputs: Payload,
         trigger: Payload,
         labels: Payload,
+        /// It had to wait for a slot of its lane.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        queued: bool,
     },
     /// A later event of the same quiet period replaced the payload.
     InputsReplaced {

@@ -198,7 +198,8 @@ pub fn shown(whole: &Whole, payloads: bool, now: Millis) -> Json {
 
 /// Whoever does not wait is shown what was created: that it has begun since, or is done, is nothing to rely on.
 pub fn as_created(shown: &mut Json, whole: &Whole) {
-    let begun = whole.told.history.iter().any(|(state, _)| *state == KestraState::Running);
+    let goes_on = |state: &KestraState| matches!(state, KestraState::Running | KestraState::Queued);
+    let begun = whole.told.history.iter().any(|(state, _)| goes_on(state));
     let first = whole.told.history.first().filter(|(state, _)| begun && *state == KestraState::Created);
     let (Some(first), Some(fields)) = (first, shown.as_object_mut()) else { return };
     fields.insert("state".to_owned(), state(&[*first], first.1));
