@@ -136,6 +136,11 @@ pub fn prepare(
     if let Some(trigger) = trigger.filter(|trigger| !trigger.inputs.is_empty()) {
         let mut given = occurrence.inputs.clone();
         fill_from_trigger(services, &occurrence, trigger, &memory, now, &mut given)?;
+        inputs::written_by_author(&flow.index.flow.inputs, &mut given);
+        filled = Some(given);
+    } else if occurrence.door == Door::Subflow && !flow.is_conductor() {
+        let mut given = occurrence.inputs.clone();
+        inputs::written_by_author(&flow.index.flow.inputs, &mut given);
         filled = Some(given);
     }
     let given = filled.as_ref().unwrap_or(&occurrence.inputs);

@@ -199,6 +199,17 @@ impl Evaluator<'_> {
         duration::parse_ms(&text).map_err(|e| Failure::new("bad_duration", e.to_string()))
     }
 
+    /// The author's own limit for an attempt.
+    fn time_limit(&self, task: &Task) -> Result<Option<i64>, Failure> {
+        match &task.timeout {
+            Some(template) => match self.duration(template, "timeout")? {
+                0 => Err(Failure::new("bad_duration", "`timeout` must be longer than zero")),
+                ms => Ok(Some(ms)),
+            },
+            None => Ok(task.timeout_ms),
+        }
+    }
+
     pub(crate) fn work(&self, key: &StepKey) -> Option<&Work> {
         self.scope.run.and_then(|run| run.state.steps.get(key)).map(|step| &step.work)
     }
@@ -206,7 +217,7 @@ impl Evaluator<'_> {
     /// `timeout` counts where no duration does, and then the step has failed.
     fn pause(&self, task: &Task, spec: &PauseSpec) -> Result<Evaluated, Failure> {
         let Some(duration) = &spec.duration else {
-            return Ok(Evaluated::Pause { ms: task.timeout_ms, late: OnTime::Fail });
+            return Ok(Evaluated::Pause { ms: self.time_limit(task)?, late: OnTime::Fail });
         };
         let word = self.plain_text(&spec.behavior, "behavior")?;
         let late = OnTime::parse(&word).ok_or_else(|| {
@@ -396,8 +407,8 @@ impl Evaluator<'_> {
         let masked = config.to_masked_json();
         let class = task.effect.class.unwrap_or_else(|| effect_class(type_name, &masked));
         let out_key = task.effect.key.as_ref().map(|template| self.plain_text(template, "effect.key")).transpose()?;
-        let timeout_ms = task
-            .timeout_ms
+        let timeout_ms = self
+            .time_limit(task)?
             .or_else(|| timeout_hint_ms(type_name, &masked).and_then(|ms| i64::try_from(ms).ok()))
             .unwrap_or(self.limits.http_timeout_ms as i64);
         Ok(Evaluated::Effect {

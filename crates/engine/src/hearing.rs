@@ -11,7 +11,7 @@ use crate::conditions::{self, Upstream};
 use crate::flows::Listener;
 use crate::handle::Engine;
 use crate::memory::{Memory, trigger_value};
-use crate::scope::ExprScope;
+use crate::scope::{ExprScope, put_dotted};
 use crate::taskruns::{TaskRun, Telling};
 use semel_core::admission::PresetName;
 use semel_core::ir::{Condition, Preconditions, Trigger};
@@ -302,8 +302,20 @@ fn variables(listener: &Listener, heard: &Heard) -> Json {
         "flowId": heard.run.flow.id,
         "flowRevision": heard.run.revision,
         "state": heard.change.state,
+        "startDate": heard.run.created_at.to_rfc3339(),
+        "endDate": heard.run.ended_at.map(|at| at.to_rfc3339()),
+        "executionLabels": nested_labels(&heard.upstream.labels),
         "outputs": heard.upstream.outputs,
     })
+}
+
+/// Labels as templates read them: a map along the dots of their keys.
+fn nested_labels(labels: &[(String, String)]) -> Json {
+    let mut nested = serde_json::Map::new();
+    for (key, value) in labels {
+        put_dotted(&mut nested, key, value.as_str().into());
+    }
+    Json::Object(nested)
 }
 
 fn occurrence(listener: &Listener, heard: &Heard, outputs: Json) -> Occurrence {

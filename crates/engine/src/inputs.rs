@@ -75,6 +75,50 @@ fn find<'a>(given: &'a Json, id: &str) -> Option<&'a Json> {
     given.get(id).or_else(|| id.split('.').try_fold(given, |at, part| at.get(part)))
 }
 
+/// What the author of a flow wrote for inputs, or what came of a template of the author's: where an input is text, Kestra
+/// makes text of it. A caller who sends a number for a text is told so instead.
+pub fn written_by_author(defs: &[InputDef], given: &mut Json) {
+    for def in defs {
+        let place = match given.get(&def.id) {
+            Some(_) => given.get_mut(&def.id),
+            None => def.id.split('.').try_fold(&mut *given, |at, part| at.get_mut(part)),
+        };
+        if let Some(place) = place {
+            *place = as_written(def, place.take());
+        }
+    }
+}
+
+fn as_written(def: &InputDef, value: Json) -> Json {
+    let text = |value: Json| match value {
+        Json::Number(_) | Json::Bool(_) => Json::String(value.to_string()),
+        Json::Array(_) | Json::Object(_) if def.input_type == InputType::String => Json::String(value.to_string()),
+        other => other,
+    };
+    match def.input_type {
+        InputType::Multiselect => match value {
+            Json::Array(items) => items.into_iter().map(text).collect(),
+            other => other,
+        },
+        InputType::Int
+        | InputType::Float
+        | InputType::Bool
+        | InputType::Json
+        | InputType::Yaml
+        | InputType::Array
+        | InputType::File => value,
+        InputType::String
+        | InputType::Secret
+        | InputType::Uri
+        | InputType::Email
+        | InputType::Select
+        | InputType::Date
+        | InputType::Time
+        | InputType::Datetime
+        | InputType::Duration => text(value),
+    }
+}
+
 fn type_word(input_type: InputType) -> String {
     serde_json::json!(input_type).as_str().unwrap_or_default().to_owned()
 }
@@ -110,9 +154,12 @@ fn convert(def: &InputDef, value: &Json, scope: &dyn Scope) -> Result<Json, Stri
 fn typed(input_type: InputType, def: &InputDef, value: &Json) -> Result<Json, String> {
     let wrong = || format!("expected {}, got {}", type_word(input_type), kind(value));
     match input_type {
-        InputType::String | InputType::Uri | InputType::Secret => {
-            value.as_str().map(|_| value.clone()).ok_or_else(wrong)
-        }
+        InputType::String | InputType::Secret => value.as_str().map(|_| value.clone()).ok_or_else(wrong),
+        InputType::Uri => match value.as_str().map(is_uri) {
+            Some(true) => Ok(value.clone()),
+            Some(false) => Err("expected a URI such as https://example.com/a".to_owned()),
+            None => Err(wrong()),
+        },
         InputType::Yaml => match value {
             Json::String(text) => semel_flow::yaml_value(text, &Limits::default()),
             other => Ok(other.clone()),
@@ -152,7 +199,12 @@ fn typed(input_type: InputType, def: &InputDef, value: &Json) -> Result<Json, St
             items.map(Json::Array)
         }
         InputType::Json => match value {
-            Json::String(text) => Ok(serde_json::from_str(text).unwrap_or_else(|_| value.clone())),
+            // What begins like a map or a list was meant as one; other text is a text.
+            Json::String(text) => match serde_json::from_str(text) {
+                Ok(read) => Ok(read),
+                Err(error) if text.trim_start().starts_with(['{', '[']) => Err(format!("this is not JSON: {error}")),
+                Err(_) => Ok(value.clone()),
+            },
             other => Ok(other.clone()),
         },
         InputType::Datetime => {
@@ -168,6 +220,16 @@ fn typed(input_type: InputType, def: &InputDef, value: &Json) -> Result<Json, St
             duration::parse_ms(text).map(|_| value.clone()).map_err(|e| e.to_string())
         }
     }
+}
+
+fn is_uri(text: &str) -> bool {
+    let letters = |scheme: &str| scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+    text.split_once("://").is_some_and(|(scheme, rest)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && letters(scheme)
+            && !rest.is_empty()
+            && !rest.contains(char::is_whitespace)
+    })
 }
 
 /// The address of a file that is stored already: a door takes uploads in before the inputs are checked.

@@ -670,6 +670,7 @@ mod tests {
                 inputs: nothing(),
                 trigger: nothing(),
                 labels: nothing(),
+                queued: false,
             },
             Event::Started { at: Millis(1) },
             start(&first, 0),

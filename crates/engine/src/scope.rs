@@ -265,6 +265,10 @@ fn is_public_holiday(args: &[Value], named: &[(String, Value)]) -> Result<Value,
     day.is_holiday(&country).map(Value::Bool).map_err(|error| error.to_string())
 }
 
+fn is_empty(value: &Value) -> bool {
+    matches!(value, Value::Map(entries) | Value::HeaderMap(entries) if entries.is_empty())
+}
+
 /// Puts a value into nested maps along the dots of its key.
 pub fn put_dotted(target: &mut serde_json::Map<String, serde_json::Value>, key: &str, value: serde_json::Value) {
     match key.split_once('.') {
@@ -291,7 +295,8 @@ impl Scope for ExprScope<'_> {
         match name {
             "inputs" => Some(self.memory.inputs.clone()),
             "outputs" => Some(self.memory.outputs_at(self.run.and_then(|run| run.step), self.flow)),
-            "trigger" | "schedule" => Some(self.memory.trigger.clone()),
+            // What nothing has triggered has none, so that `??` can tell.
+            "trigger" | "schedule" => Some(self.memory.trigger.clone()).filter(|trigger| !is_empty(trigger)),
             "vars" => Some(self.memory.variables.as_ref().unwrap_or(&self.flow.vars).clone()),
             "labels" => Some(self.labels()),
             "flow" => Some(self.flow_root()),
@@ -305,7 +310,8 @@ impl Scope for ExprScope<'_> {
             "workerTaskrun" => self.directory_root(),
             "task" => {
                 let task = self.flow.index.task(self.run?.step?.task_id())?;
-                Some(map([("id", text(&task.id)), ("type", text(&task.type_name))]))
+                let written = task.written_type.as_ref().unwrap_or(&task.type_name);
+                Some(map([("id", text(&task.id)), ("type", text(written))]))
             }
             "parent" => self.parents().and_then(|list| match list {
                 Value::List(items) => items.first().cloned(),
@@ -318,7 +324,7 @@ impl Scope for ExprScope<'_> {
             "envs" => Some(self.services.envs.clone()),
             "globals" => Some(map([])),
             "kestra" => {
-                Some(map([("environment", map([])), ("url", self.services.url.clone().map_or(Value::Null, text))]))
+                Some(map([("environment", Value::Null), ("url", self.services.url.clone().map_or(Value::Null, text))]))
             }
             other => self.memory.more.get(other).cloned(),
         }

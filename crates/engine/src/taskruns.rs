@@ -65,6 +65,46 @@ pub struct Told {
     pub created_at: Option<Millis>,
     /// Tasks that the run stops before.
     pub breakpoints: Vec<String>,
+    /// What tasks made of the flow's variables, in their order.
+    pub variables: Vec<VariablesChange>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum VariablesChange {
+    /// Over what is there, map into map; as stored.
+    Set(Json),
+    Unset(Vec<String>),
+}
+
+impl Told {
+    /// The variables of the run, given those of its flow, as anybody may see them.
+    pub fn variables_over(&self, flow: Json) -> Json {
+        self.variables.iter().fold(flow, |mut known, change| {
+            match change {
+                VariablesChange::Set(given) => merge(&mut known, crate::public_json(given)),
+                VariablesChange::Unset(names) => {
+                    if let Json::Object(map) = &mut known {
+                        map.retain(|name, _| !names.contains(name));
+                    }
+                }
+            }
+            known
+        })
+    }
+}
+
+fn merge(known: &mut Json, given: Json) {
+    match (known, given) {
+        (Json::Object(known), Json::Object(given)) => {
+            for (name, value) in given {
+                match known.get_mut(&name) {
+                    Some(old) => merge(old, value),
+                    None => _ = known.insert(name, value),
+                }
+            }
+        }
+        (known, given) => *known = given,
+    }
 }
 
 /// Reads a journal from its first row on.
@@ -98,10 +138,13 @@ impl Telling {
     /// One event of a row written at `at`.
     pub fn hear(&mut self, event: &Event, at: Millis) {
         match event {
-            Event::Created { logical, .. } => {
+            Event::Created { logical, queued, .. } => {
                 self.logical = *logical;
                 self.told.created_at = Some(at);
                 self.enter(KestraState::Created, at);
+                if *queued {
+                    self.enter(KestraState::Queued, at);
+                }
             }
             Event::RetryOf { .. } => {
                 self.told.attempts += 1;
@@ -114,6 +157,13 @@ impl Telling {
             Event::Started { at } => self.enter(KestraState::Running, *at),
             Event::Paused { .. } => self.enter(KestraState::Paused, at),
             Event::BreakpointsSet { tasks } => self.told.breakpoints = tasks.clone(),
+            Event::VariablesSet { variables, .. } => {
+                self.told.variables.push(VariablesChange::Set(variables.json().clone()));
+            }
+            Event::VariablesUnset { names } => {
+                let names = names.json().as_array().into_iter().flatten().filter_map(Json::as_str);
+                self.told.variables.push(VariablesChange::Unset(names.map(str::to_owned).collect()));
+            }
             Event::StoppedAt { .. } => self.enter(KestraState::Breakpoint, at),
             Event::Resumed { .. } | Event::Released { .. } => self.enter(KestraState::Running, at),
             Event::Restored { at } => self.enter(KestraState::Paused, *at),
@@ -154,7 +204,7 @@ impl Telling {
             }
             Event::TimerSet { step, why, .. } => match why {
                 TimerWhy::FlowRetry => self.enter(KestraState::Retrying, at),
-                TimerWhy::Sleep => self.with(step, |run| run.open_attempt(at)),
+                TimerWhy::Sleep | TimerWhy::CutShort => self.with(step, |run| run.open_attempt(at)),
                 TimerWhy::Backoff => self.with(step, |run| run.enter(KestraState::Retrying, at)),
                 _ => {}
             },

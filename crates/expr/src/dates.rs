@@ -238,6 +238,18 @@ pub(crate) fn part(name: &str, args: &Args) -> Result<Value, EvalError> {
     })
 }
 
+/// `isDateBefore(date, reference)`, `isDateAfter(date, reference)` and `isDateBetween(date, after, before)`, as instants
+/// and never true of the same one; what has no offset is in UTC.
+pub(crate) fn compare(name: &str, args: &Args) -> Result<Value, EvalError> {
+    let at = |place: usize, argument: &str| read(args.required(place, argument, name)?, &Args::default(), 0);
+    let date = at(0, "date")?;
+    Ok(Value::Bool(match name {
+        "isDateAfter" => date > at(1, "reference")?,
+        "isDateBefore" => date < at(1, "reference")?,
+        _ => date > at(1, "after")? && date < at(2, "before")?,
+    }))
+}
+
 fn weekday(name: &str) -> Result<Weekday, EvalError> {
     pattern::day_called(name).ok_or_else(|| EvalError::type_error("a day is one of MONDAY to SUNDAY"))
 }

@@ -15,6 +15,9 @@ const OWN: &[&str] = &[
     "fromJson",
     "hourOfDay",
     "id",
+    "isDateAfter",
+    "isDateBefore",
+    "isDateBetween",
     "isDayWeekInMonth",
     "isLastWorkingDay",
     "isWeekend",
@@ -98,6 +101,7 @@ pub(crate) fn call(eval: &mut Evaluator, name: &str, args: &Args) -> Result<Valu
         }
         "dayOfWeek" | "dayOfMonth" | "monthOfYear" | "hourOfDay" | "isWeekend" | "isDayWeekInMonth"
         | "isLastWorkingDay" => dates::part(name, args),
+        "isDateAfter" | "isDateBefore" | "isDateBetween" => dates::compare(name, args),
         "range" => range(eval, args),
         "max" | "min" => extreme(name, args),
         "randomInt" => random_int(eval, args),

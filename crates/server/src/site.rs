@@ -54,7 +54,10 @@ impl Site {
     }
 
     fn find(&self, method: &Method, path: &str) -> Found {
-        let path = tenant::named(path);
+        let mut path = tenant::named(path);
+        if let Some(flow) = (method == Method::POST).then(|| tenant::flow_called_as_a_word(&path)).flatten() {
+            path = flow.into();
+        }
         let Ok(matched) = self.0.paths.at(&path) else { return Found::Nothing };
         // Where something can be got, it can be looked at.
         let wanted = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };

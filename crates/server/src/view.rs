@@ -287,6 +287,7 @@ mod tests {
                 inputs: Payload::new(json!({"card": "4111"})),
                 trigger: Payload::new(json!({"data": {}})),
                 labels: Payload::new(json!({})),
+                queued: false,
             },
             Event::AttemptFailed {
                 step: semel_core::run::StepKey("pay".into()),

@@ -24,8 +24,10 @@ pub const STATES: &[&str] = &[
     "SKIPPED",
     "BREAKPOINT",
 ];
-/// The states in which nothing happens any more.
-pub const TERMINAL_STATES: &[&str] = &["SUCCESS", "WARNING", "FAILED", "KILLED", "CANCELLED", "RETRIED", "SKIPPED"];
+/// The states that a flow trigger hears of unless it says otherwise: those in which nothing happens any more, and the
+/// one in which somebody must do something.
+pub const HEARD_STATES: &[&str] =
+    &["SUCCESS", "WARNING", "FAILED", "KILLED", "CANCELLED", "RETRIED", "SKIPPED", "PAUSED"];
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "condition", rename_all = "snake_case")]

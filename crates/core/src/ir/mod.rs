@@ -91,6 +91,9 @@ pub struct Task {
     /// Canonical short name, e.g. `http.Request`.
     #[serde(rename = "type")]
     pub type_name: String,
+    /// What the author wrote, where that is another name: `task.type` is that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_type: Option<String>,
     pub kind: TaskKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_if: Option<Template>,
@@ -98,6 +101,9 @@ pub struct Task {
     pub retry: Option<Retry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
+    /// One that is known only when the task is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Template>,
     #[serde(default)]
     pub disabled: bool,
     #[serde(default)]

@@ -44,6 +44,8 @@ pub enum FieldKind {
     Int,
     /// A literal ISO 8601 duration or a template.
     Duration,
+    /// As `Duration`, or a map with these fields.
+    DurationOr(&'static [FieldSpec]),
     /// One of these words, matched without regard to case, or a template.
     Choice(&'static [&'static str]),
     /// A map with these fields.

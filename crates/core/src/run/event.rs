@@ -100,6 +100,8 @@ pub enum EndStatus {
 #[serde(rename_all = "snake_case")]
 pub enum TimerWhy {
     Sleep,
+    /// The end of the time that a sleeping step has, before it has slept its fill.
+    CutShort,
     /// Before the next attempt or the next send of a step.
     Backoff,
     /// A step has taken too long.
@@ -163,6 +165,9 @@ pub enum Event {
         inputs: Payload,
         trigger: Payload,
         labels: Payload,
+        /// It had to wait for a slot of its lane.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        queued: bool,
     },
     /// A later event of the same quiet period replaced the payload.
     InputsReplaced {

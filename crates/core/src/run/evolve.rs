@@ -302,7 +302,7 @@ impl RunState {
         }
         let Some(found) = self.steps.get_mut(step) else { return };
         match why {
-            TimerWhy::Sleep => found.work = Work::Sleeping { timer },
+            TimerWhy::Sleep | TimerWhy::CutShort => found.work = Work::Sleeping { timer },
             TimerWhy::Backoff => {
                 let sending = match &found.work {
                     Work::Sending(sending) | Work::Doubtful(sending) | Work::Backoff { sending: Some(sending), .. } => {

@@ -174,6 +174,7 @@ impl Evaluator<'_> {
             "executionId": self.family.run.to_string(),
             "namespace": self.flow.flow_ref.namespace,
             "flowId": self.flow.flow_ref.id,
+            "flowRevision": self.flow.revision,
         })
     }
 

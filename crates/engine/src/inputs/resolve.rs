@@ -1,6 +1,6 @@
 //! What becomes of each declared input: those it depends on come first, and one that is not asked for is left out.
 
-use super::{convert, find, type_word};
+use super::{as_written, convert, find, type_word};
 use crate::api::FieldError;
 use crate::scope::put_dotted;
 use semel_core::ir::{InputDef, InputType};
@@ -148,7 +148,7 @@ fn default_value(def: &InputDef, defaults: &Json, scope: &dyn Scope) -> Result<J
     match value.to_plain_json() {
         // A default that gives nothing is none.
         Some(Json::Null) if !def.required => Ok(Json::Null),
-        Some(plain) => convert(def, &plain, scope),
+        Some(plain) => convert(def, &as_written(def, plain), scope),
         // Read through `secret()`: in stored form already.
         None if def.input_type == InputType::Secret && matches!(value, Value::Tainted(_)) => Ok(value.to_stored()),
         None => Err("its default would hold a secret; give the input the type SECRET".to_owned()),

@@ -90,7 +90,7 @@ pub(crate) fn apply(name: &str, input: &Value, args: &Args, budget: &mut Budget)
         "className" => Ok(Value::str(class_name(input))),
         "first" | "last" | "length" | "keys" | "values" | "chunk" | "flatten" | "slice" | "join" | "sort" | "rsort"
         | "reverse" | "distinct" | "merge" => lists::apply(name, input, args, budget),
-        "number" | "numberFormat" | "abs" => numbers::apply(name, input, args),
+        "number" | "numberFormat" | "numberformat" | "abs" => numbers::apply(name, input, args),
         "base64encode" | "base64decode" | "urlencode" | "urldecode" | "md5" | "sha1" | "sha256" | "sha512" => {
             encode::apply(name, input)
         }

@@ -185,6 +185,16 @@ fn dates() {
         ("isLastWorkingDay('2025-05-31')", "false"),
         ("isLastWorkingDay('2025-05-31', 'SATURDAY, SUNDAY')", "true"),
     ]);
+    check(&[
+        ("isDateBefore('2025-01-06', '2025-01-06T00:00:01Z')", "true"),
+        ("isDateBefore('2025-01-06T01:00:00+02:00', '2025-01-05T23:00:00Z')", "false"),
+        ("isDateAfter('2025-01-06T01:00:00+02:00', reference='2025-01-05T22:59:59Z')", "true"),
+        ("isDateAfter('2025-01-06', '2025-01-06T00:00:00Z')", "false"),
+        ("isDateBetween('2025-01-06', '2025-01-05', before='2025-01-07T12:00:00+01:00')", "true"),
+        ("isDateBetween('2025-01-06', '2025-01-06', '2025-01-07')", "false"),
+        ("1234.5 | numberformat('#,##0.00')", "1,234.50"),
+    ]);
+    fails(&[("isDateBefore('2025-01-06')", "type"), ("isDateAfter('soon', '2025-01-06')", "filter")]);
     fails(&[("isDayWeekInMonth('2025-01-06', 'x', 'FIRST')", "type")]);
 }
 

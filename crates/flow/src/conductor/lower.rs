@@ -196,10 +196,12 @@ pub fn step(id: String, kind_word: &str, kind: TaskKind) -> Step {
     Step {
         id,
         type_name: format!("conductor.{kind_word}"),
+        written_type: None,
         kind,
         run_if: None,
         retry: None,
         timeout_ms: None,
+        timeout: None,
         disabled: false,
         allow_failure: false,
         allow_warning: false,

@@ -24,6 +24,14 @@ pub(crate) struct Names<'n> {
     pub not_built: &'n [&'n str],
 }
 
+/// Of what this build does not have, the fields without which a flow does the same, and why.
+const IDLE: &[(&str, &str)] = &[
+    ("workerGroup", "one server runs all tasks"),
+    ("logToFile", "lines of the log are kept with the run, and are downloaded from there"),
+    ("assets", "no catalogue of assets is kept"),
+    ("backfill", "backfills are begun through the API"),
+];
+
 impl<'n> Names<'n> {
     fn all(&self) -> impl Iterator<Item = &'n str> + use<'n> {
         self.allowed.iter().flat_map(|group| group.iter().copied())
@@ -82,6 +90,10 @@ impl<'a> Context<'a> {
             return;
         }
         if names.not_built.contains(&key) {
+            if let Some((_, why)) = IDLE.iter().find(|(name, _)| *name == key) {
+                let message = format!("`{key}` changes nothing here: {why}");
+                return self.report(Finding::warning(codes::NO_EFFECT, entry.key_at.clone(), message));
+            }
             let message = format!("`{key}` is known in Kestra, and this build does not have it");
             let finding = Finding::error(codes::NOT_BUILT, entry.key_at.clone(), message);
             return self.report(finding.suggest("remove it, or leave this flow on Kestra until it is built"));

@@ -95,10 +95,12 @@ pub(super) fn part(id: String, type_name: &str, kind: TaskKind) -> Task {
     Task {
         id,
         type_name: type_name.to_owned(),
+        written_type: None,
         kind,
         run_if: None,
         retry: None,
         timeout_ms: None,
+        timeout: None,
         disabled: false,
         allow_failure: false,
         allow_warning: false,

@@ -34,6 +34,10 @@ impl<'a> Context<'a> {
     pub fn value(&mut self, node: &'a Node, name: &str, kind: FieldKind) -> Option<Json> {
         let is_template = node.scalar().is_some_and(|scalar| scalar.is_template());
         match kind {
+            FieldKind::DurationOr(specs) => {
+                let kind = if node.entries().is_some() { FieldKind::Object(specs) } else { FieldKind::Duration };
+                self.value(node, name, kind)
+            }
             FieldKind::Text => self.template(node, name).map(Json::String),
             FieldKind::TextOrList => match node.items() {
                 Some(items) => {

@@ -18,6 +18,17 @@ const PRECONDITIONS: Names = Names {
     not_built: &[],
 };
 const FLOW: Names = Names { what: "a flow", allowed: &[&["namespace", "flowId", "states", "labels"]], not_built: &[] };
+/// One entry of `dependsOn`, the newer form of `flows`.
+const DEPENDENCY: Names =
+    Names { what: "`dependsOn`", allowed: &[&["namespace", "flowId", "states", "labels", "when"]], not_built: &[] };
+/// The newer form of `timeWindow`: which fields it has says what it is.
+const OPEN: Names = Names {
+    what: "`window`",
+    allowed: &[&["deadline", "from", "to", "every", "offset", "lookback", "timezone", "fireOnce"]],
+    not_built: &[],
+};
+/// Fields of trigger.Flow that belong to `dependsOn`.
+pub(crate) const DEPENDS: &[&str] = &["dependsOn", "window", "mode", "minSatisfied"];
 const WHERE: Names = Names { what: "`where`", allowed: &[&["id", "operand", "filters"]], not_built: &[] };
 const FILTER: Names = Names { what: "a filter", allowed: &[&["field", "type", "value", "values"]], not_built: &[] };
 const WINDOW: Names = Names {
@@ -42,6 +53,14 @@ const TESTS: &[&str] = &[
 ];
 const WINDOWS: &[&str] = &["DURATION_WINDOW", "SLIDING_WINDOW", "DAILY_TIME_DEADLINE", "DAILY_TIME_WINDOW"];
 const DAY_MS: i64 = 86_400_000;
+
+/// What a flow trigger depends on.
+pub(crate) enum Depends {
+    /// All of it, within a window.
+    All(Preconditions),
+    /// Each by itself.
+    Any(Condition),
+}
 
 impl<'a> Context<'a> {
     pub fn preconditions(&mut self, node: &'a Node) -> Option<Preconditions> {
@@ -97,6 +116,102 @@ impl<'a> Context<'a> {
         };
         let reset_on_success = self.flag(fields, "resetOnSuccess", true);
         Some(Condition::Multiple(Preconditions { id: id?, window, reset_on_success, conditions }))
+    }
+
+    /// `dependsOn` with its `window` and `mode`: what must come together, or what alone is enough.
+    pub fn upstream_dependencies(&mut self, fields: &Fields<'a>, trigger: &str) -> Option<Depends> {
+        let Some(node) = fields.get("dependsOn") else {
+            for name in DEPENDS.iter().filter(|name| fields.get(name).is_some()) {
+                self.error(codes::CONFLICT, &fields.key_at(name), format!("`{name}` belongs to `dependsOn`"));
+            }
+            return None;
+        };
+        if fields.get("preconditions").is_some() {
+            let message = "`dependsOn` is the newer form of `preconditions`; give one of them";
+            self.error(codes::CONFLICT, &fields.key_at("dependsOn"), message);
+        }
+        let items = self.list(node, "dependsOn")?;
+        if items.is_empty() {
+            self.error(codes::MISSING_FIELD, &node.at, "`dependsOn` names no flow");
+        }
+        let found: Vec<Condition> = items.iter().filter_map(|item| self.dependency(item)).collect();
+        let (window, once) = self.open_window(fields)?;
+        match fields.get("mode").map_or(Some("ALL"), |node| self.word(node, "mode", &["ALL", "ANY", "AT_LEAST"]))? {
+            "ANY" => return Some(Depends::Any(Condition::Or { conditions: found })),
+            "AT_LEAST" => {
+                let message = "`mode: AT_LEAST` is known in Kestra, and this build counts none";
+                let finding = Finding::error(codes::NOT_BUILT, fields.key_at("mode"), message);
+                self.report(finding.suggest("use ALL or ANY"));
+                return None;
+            }
+            _ => {}
+        }
+        let conditions = (1..).map(|place| format!("condition_{place}")).zip(found).collect();
+        let id = format!("depends_on_{trigger}");
+        Some(Depends::All(Preconditions { id, window, reset_on_success: once, conditions }))
+    }
+
+    fn dependency(&mut self, node: &'a Node) -> Option<Condition> {
+        let fields = self.fields(node, DEPENDENCY)?;
+        let mut text = |name: &str| fields.get(name).and_then(|node| self.literal(node, name)).map(str::to_owned);
+        let upstream = Condition::Upstream {
+            namespace: text("namespace"),
+            flow_id: text("flowId"),
+            states: fields.get("states").map(|node| self.states(node, "states")),
+            labels: fields.get("labels").map(|node| self.wanted_labels(node)).unwrap_or_default(),
+        };
+        let Some(expression) = fields.get("when").and_then(|node| self.template(node, "when")) else {
+            return Some(upstream);
+        };
+        // Both of two hold when none of them does not.
+        let fails = |condition| Condition::Not { conditions: vec![condition] };
+        Some(Condition::Not { conditions: vec![fails(upstream), fails(Condition::When { expression })] })
+    }
+
+    /// The window, and whether it fires once only.
+    fn open_window(&mut self, fields: &Fields<'a>) -> Option<(TimeWindow, bool)> {
+        let Some(node) = fields.get("window") else {
+            return Some((TimeWindow::DurationWindow { window_ms: DAY_MS, advance_ms: 0 }, true));
+        };
+        let window = self.fields(node, OPEN)?;
+        let once = self.flag(&window, "fireOnce", false);
+        let kinds: [&[&str]; 4] = [&["deadline"], &["from", "to"], &["lookback"], &["every", "offset"]];
+        let given: Vec<&str> =
+            kinds.iter().filter_map(|names| names.iter().copied().find(|name| window.get(name).is_some())).collect();
+        if let [first, second, ..] = given[..] {
+            let message = format!("`{first}` and `{second}` are two kinds of window; give one of them");
+            self.error(codes::CONFLICT, &window.key_at(second), message);
+        }
+        if let Some(node) = window.get("timezone")
+            && !matches!(self.literal(node, "timezone")?, "UTC" | "Etc/UTC" | "Z")
+        {
+            let finding = Finding::error(codes::NOT_BUILT, node.at.clone(), "times of a window are in UTC here");
+            self.report(finding.suggest("write its times in UTC"));
+        }
+        let length = |context: &mut Self, name: &str| match window.get(name) {
+            Some(node) => context.positive_duration(node, name),
+            None => Some(DAY_MS),
+        };
+        let window = match given.first().copied() {
+            Some("deadline") => TimeWindow::DailyTimeDeadline { deadline_ms: self.time_of_day(&window, "deadline")? },
+            Some("from" | "to") => self.part_of_day(&window, "from", "to")?,
+            Some("lookback") => TimeWindow::SlidingWindow { window_ms: length(self, "lookback")? },
+            _ => {
+                let advance_ms = window.get("offset").map_or(Some(0), |node| self.duration(node, "offset"))?;
+                TimeWindow::DurationWindow { window_ms: length(self, "every")?, advance_ms }
+            }
+        };
+        Some((window, once))
+    }
+
+    fn part_of_day(&mut self, fields: &Fields<'a>, from: &str, to: &str) -> Option<TimeWindow> {
+        let (start, end) = (self.time_of_day(fields, from), self.time_of_day(fields, to));
+        let (start_ms, end_ms) = (start?, end?);
+        if end_ms <= start_ms {
+            let message = format!("`{to}` is not after `{from}`, so this window never opens");
+            self.error(codes::BAD_VALUE, &fields.key_at(to), message);
+        }
+        Some(TimeWindow::DailyTimeWindow { start_ms, end_ms })
     }
 
     fn upstream_flow(&mut self, node: &'a Node) -> Option<Condition> {
@@ -175,15 +290,7 @@ impl<'a> Context<'a> {
             "DAILY_TIME_DEADLINE" => {
                 TimeWindow::DailyTimeDeadline { deadline_ms: self.time_of_day(&fields, "deadline")? }
             }
-            "DAILY_TIME_WINDOW" => {
-                let (start, end) = (self.time_of_day(&fields, "startTime"), self.time_of_day(&fields, "endTime"));
-                let (start_ms, end_ms) = (start?, end?);
-                if end_ms <= start_ms {
-                    let message = "`endTime` is not after `startTime`, so this window never opens";
-                    self.error(codes::BAD_VALUE, &fields.key_at("endTime"), message);
-                }
-                TimeWindow::DailyTimeWindow { start_ms, end_ms }
-            }
+            "DAILY_TIME_WINDOW" => self.part_of_day(&fields, "startTime", "endTime")?,
             _ => {
                 let advance_ms = fields.get("windowAdvance").map(|node| self.duration(node, "windowAdvance"));
                 TimeWindow::DurationWindow { window_ms, advance_ms: advance_ms.unwrap_or(Some(0))? }
@@ -193,7 +300,7 @@ impl<'a> Context<'a> {
 
     /// Milliseconds since midnight.
     fn time_of_day(&mut self, fields: &Fields<'a>, name: &str) -> Option<i64> {
-        let node = self.required(fields, "`timeWindow`", name)?;
+        let node = self.required(fields, "the window", name)?;
         let text = self.literal(node, name)?;
         let read = text.parse::<jiff::civil::Time>().ok();
         if read.is_none() {

@@ -133,12 +133,12 @@ impl Shape {
 
     /// `timeout` means something here. A group has none of its own yet.
     pub fn has_timeout(self) -> bool {
-        matches!(self, Shape::Subflow | Shape::Pause)
+        matches!(self, Shape::Subflow | Shape::Pause | Shape::Sleep)
     }
 
     /// `retry` means something here.
     pub fn has_retry(self) -> bool {
-        self == Shape::Subflow
+        matches!(self, Shape::Subflow | Shape::Sleep)
     }
 
     pub fn not_built(self) -> &'static [&'static str] {

@@ -8,7 +8,7 @@ use super::{Context, Moment, TaskPlace};
 use crate::codes;
 use crate::diagnostic::Finding;
 use crate::suggest;
-use crate::yaml::{Entry, Node};
+use crate::yaml::{Entry, Node, Scalar};
 use semel_core::ir::{CacheSpec, EffectSpec, LeafMode, Retry, Task, TaskKind, TaskSpec};
 
 /// Properties of every task.
@@ -150,8 +150,8 @@ impl<'a> Context<'a> {
             self.report(Finding::warning(codes::NO_EFFECT, fields.key_at(name), message));
         }
         if let (Some(_), false) = (fields.get("timeout"), shape.has_timeout()) {
-            let message = format!("`timeout` of {} is not built", shape.name());
-            let finding = Finding::error(codes::NOT_BUILT, fields.key_at("timeout"), message);
+            let message = format!("`timeout` changes nothing at {}: it holds for tasks that do work", shape.name());
+            let finding = Finding::warning(codes::NO_EFFECT, fields.key_at("timeout"), message);
             self.report(finding.suggest("put `timeout` on the tasks that do the work"));
         }
         let retry = self.own_retry(&fields);
@@ -194,12 +194,18 @@ impl<'a> Context<'a> {
         if let Some(node) = fields.get("logLevel") {
             self.word(node, "logLevel", LOG_LEVELS);
         }
+        let limit = fields.get("timeout");
+        let waits = matches!(&kind, TaskKind::Leaf { mode: LeafMode::Effect, .. } | TaskKind::Pause(_));
+        let later = waits && limit.and_then(Node::scalar).is_some_and(Scalar::is_template);
+        let written = fields.get("type").and_then(Node::scalar).map(|scalar| scalar.text.as_str());
         Some(Task {
             type_name: type_name.to_owned(),
+            written_type: written.filter(|text| *text != type_name).map(str::to_owned),
             kind,
             run_if: fields.get("runIf").and_then(|node| self.template(node, "runIf")),
             retry: None,
-            timeout_ms: fields.get("timeout").and_then(|node| self.positive_duration(node, "timeout")),
+            timeout_ms: limit.filter(|_| !later).and_then(|node| self.positive_duration(node, "timeout")),
+            timeout: limit.filter(|_| later).and_then(|node| self.template(node, "timeout")),
             disabled: self.flag(fields, "disabled", false),
             allow_failure: self.flag(fields, "allowFailure", false),
             allow_warning: self.flag(fields, "allowWarning", false),

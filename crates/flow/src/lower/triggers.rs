@@ -4,6 +4,7 @@ use super::cron;
 use super::fields::{Fields, Names};
 use super::ids::TRIGGER_ID;
 use super::labels::Owner;
+use super::preconditions::Depends;
 use super::tasks::LOG_LEVELS;
 use super::values::short;
 use super::{Context, Moment};
@@ -15,7 +16,9 @@ use crate::yaml::Node;
 use indexmap::IndexMap;
 use jiff::tz::TimeZone;
 use semel_core::Millis;
-use semel_core::ir::{RecoverMissed, SignatureScheme, SignatureSpec, TERMINAL_STATES, TaskSpec, Trigger, TriggerKind};
+use semel_core::ir::{
+    Condition, HEARD_STATES, RecoverMissed, SignatureScheme, SignatureSpec, TaskSpec, Trigger, TriggerKind,
+};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -33,23 +36,14 @@ const COMMON: &[&str] = &[
     "stopAfter",
     "allowConcurrent",
 ];
-const NOT_BUILT: &[&str] = &[
-    "workerGroup",
-    "dependsOn",
-    "window",
-    "version",
-    "backfill",
-    "logToFile",
-    "failOnTriggerError",
-    "recoverLateSchedules",
-    "fetchType",
-];
+const NOT_BUILT: &[&str] =
+    &["workerGroup", "version", "backfill", "logToFile", "failOnTriggerError", "recoverLateSchedules", "fetchType"];
 const WEBHOOK: &[&str] = &["key", "wait", "returnOutputs", "responseCode", "responseContentType", "signature"];
 const SCHEDULE: &[&str] =
     &["cron", "timezone", "withSeconds", "recoverMissedSchedules", "lateMaximumDelay", "scheduleConditions"];
 /// Beside the fields of http.Request.
 const HTTP: &[&str] = &["interval", "responseCondition"];
-const FLOW: &[&str] = &["states", "preconditions"];
+const FLOW: &[&str] = &["states", "preconditions", "dependsOn", "window", "mode", "minSatisfied"];
 const ON_DATES: &[&str] = &["dates", "timezone", "recoverMissedSchedules"];
 const SIGNATURE: Names =
     Names { what: "`signature`", allowed: &[&["scheme", "secret", "secrets", "header", "tolerance"]], not_built: &[] };
@@ -106,14 +100,14 @@ impl<'a> Context<'a> {
         let disabled = self.flag(&fields, "disabled", false);
         let inputs = self.trigger_inputs(&fields, disabled);
         let labels = fields.get("labels").map(|node| self.labels(node, Owner::Run)).unwrap_or_default();
-        let conditions = self.trigger_conditions(&fields, name == "trigger.Flow");
+        let mut conditions = self.trigger_conditions(&fields, name == "trigger.Flow");
         if let Some(node) = fields.get("logLevel") {
             self.word(node, "logLevel", LOG_LEVELS);
         }
         let kind = match name {
             "trigger.Webhook" => self.webhook(&fields),
             "trigger.Schedule" => self.schedule(&fields),
-            "trigger.Flow" => self.upstream(&fields),
+            "trigger.Flow" => self.upstream(&fields, id.as_deref().unwrap_or_default(), &mut conditions),
             "http.Trigger" => request.and_then(|spec| self.polling(&fields, spec)),
             _ => self.on_dates(&fields),
         };
@@ -290,15 +284,20 @@ impl<'a> Context<'a> {
         Some(TriggerKind::Http { interval_ms, request, response_condition })
     }
 
-    fn upstream(&mut self, fields: &Fields<'a>) -> Option<TriggerKind> {
+    fn upstream(&mut self, fields: &Fields<'a>, id: &str, conditions: &mut Vec<Condition>) -> Option<TriggerKind> {
         let states = match fields.get("states") {
             Some(node) => self.states(node, "states"),
-            None => TERMINAL_STATES.iter().map(|state| (*state).to_owned()).collect(),
+            None => HEARD_STATES.iter().map(|state| (*state).to_owned()).collect(),
         };
-        let preconditions = match fields.get("preconditions") {
+        let mut preconditions = match fields.get("preconditions") {
             Some(node) => Some(self.preconditions(node)?),
             None => None,
         };
+        match self.upstream_dependencies(fields, id) {
+            Some(Depends::All(all)) => preconditions = Some(all),
+            Some(Depends::Any(any)) => conditions.push(any),
+            None => {}
+        }
         Some(TriggerKind::Flow { states, preconditions })
     }
 

@@ -271,11 +271,19 @@ impl<'a> Loader<'a> {
         at: Range<usize>,
         key_at: Option<&Range<usize>>,
     ) -> Node {
-        let as_text = tag.as_ref().is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
-        if !as_text {
+        let named = |names: &[&str]| {
+            tag.as_ref().is_some_and(|tag| tag.is_yaml_core_schema() && names.contains(&tag.suffix.as_str()))
+        };
+        let as_text = named(&["str", "timestamp"]);
+        let as_value = named(&["bool", "int", "float", "null"]);
+        let scalar = match as_value {
+            true => Scalar::tagged(text.into_owned(), Style::from(style)),
+            false => Scalar::new(text.into_owned(), Style::from(style), as_text),
+        };
+        let fits = as_text || as_value && tag.as_ref().is_some_and(|tag| scalar.is_what(&tag.suffix));
+        if !fits {
             self.refuse_tag(tag, &at);
         }
-        let scalar = Scalar::new(text.into_owned(), Style::from(style), as_text);
         if scalar.has_leading_zero() && !as_text {
             let message = format!("`{}` begins with a zero, so it is kept as text, not as a number", scalar.text);
             let finding = Finding::warning(codes::LEADING_ZERO, at.clone(), message);

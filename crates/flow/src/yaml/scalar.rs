@@ -46,6 +46,23 @@ impl Scalar {
         Scalar { text, style, typed }
     }
 
+    /// A value whose tag says that it is more than text, quoted or not.
+    pub fn tagged(text: String, style: Style) -> Scalar {
+        let typed = resolve(&text);
+        Scalar { text, style, typed }
+    }
+
+    /// Whether the value is what a tag of YAML's own calls it.
+    pub fn is_what(&self, tag: &str) -> bool {
+        match self.typed {
+            Typed::Null => tag == "null",
+            Typed::Bool(_) => tag == "bool",
+            Typed::Int(_) => matches!(tag, "int" | "float"),
+            Typed::Float(_) => tag == "float",
+            Typed::Text => false,
+        }
+    }
+
     /// Whether it holds an expression, a tag or a comment.
     pub fn is_template(&self) -> bool {
         crate::templates::is_template(&self.text)

@@ -3,7 +3,7 @@
 use crate::{accept, tasks, with};
 use semel_core::admission::{Busy, Window, WindowFrom};
 use semel_core::ir::{
-    Condition, DayInMonth, DayOfWeek, KeyScope, TERMINAL_STATES, Task, TaskKind, TimeWindow, TriggerKind,
+    Condition, DayInMonth, DayOfWeek, HEARD_STATES, KeyScope, Task, TaskKind, TimeWindow, TriggerKind,
 };
 
 /// The guarded payment flow of Kestra's guide to duplicate executions, as its users have it.
@@ -306,7 +306,44 @@ fn a_flow_trigger_with_all_it_may_have() {
     assert!(both.reset_on_success);
     let bare = accept(&with("triggers:\n  - {id: up, type: trigger.Flow}\n")).flow;
     let TriggerKind::Flow { states, .. } = &bare.triggers[0].kind else { panic!("not a flow trigger") };
-    assert_eq!(states, TERMINAL_STATES);
+    assert_eq!(states, HEARD_STATES);
+}
+
+#[test]
+fn what_changes_nothing_is_said() {
+    let source = tasks(
+        "  - id: a\n    type: flow.Sequential\n    timeout: PT1S\n    tasks:\n      - {id: b, type: log.Log, message: x, logToFile: true, workerGroup: {key: gpu}}\n",
+    );
+    let warned: Vec<_> = accept(&source).warnings.iter().map(|one| (one.code, one.span.line)).collect();
+    assert_eq!(warned, [("no_effect", 6), ("no_effect", 8), ("no_effect", 8)]);
+}
+
+#[test]
+fn what_a_flow_trigger_depends_on() {
+    let of = |more: &str| {
+        let text = "triggers:\n  - id: up\n    type: trigger.Flow\n    dependsOn:\n      - {namespace: shop, flowId: orders, states: [SUCCESS]}\n      - {flowId: stock, when: \"{{ trigger.outputs.n > 1 }}\"}\n";
+        let trigger = accept(&with(&format!("{text}{more}"))).flow.triggers.remove(0);
+        let TriggerKind::Flow { preconditions, .. } = trigger.kind else { panic!("not a flow trigger") };
+        (preconditions, trigger.conditions)
+    };
+    let (all, conditions) = of("");
+    let all = all.expect("preconditions");
+    assert_eq!((all.id.as_str(), all.reset_on_success, conditions.len()), ("depends_on_up", true, 0));
+    assert!(matches!(&all.conditions["condition_2"], Condition::Not { conditions } if conditions.len() == 2));
+    let hour = 3_600_000;
+    for (window, expected, once) in [
+        ("{deadline: '09:00:00'}", TimeWindow::DailyTimeDeadline { deadline_ms: 9 * hour }, false),
+        ("{from: '06:00', to: '07:00'}", TimeWindow::DailyTimeWindow { start_ms: 6 * hour, end_ms: 7 * hour }, false),
+        ("{lookback: PT2H, fireOnce: true}", TimeWindow::SlidingWindow { window_ms: 2 * hour }, true),
+        ("{every: PT6H, offset: PT1H}", TimeWindow::DurationWindow { window_ms: 6 * hour, advance_ms: hour }, false),
+    ] {
+        let (all, _) = of(&format!("    window: {window}\n"));
+        let all = all.expect("preconditions");
+        assert_eq!((all.window, all.reset_on_success), (expected, once), "{window}");
+    }
+    let (none, any) = of("    mode: ANY\n");
+    assert!(none.is_none());
+    assert!(matches!(&any[..], [Condition::Or { conditions }] if conditions.len() == 2));
 }
 
 #[test]

@@ -61,6 +61,7 @@ fn a_full_flow() {
         {
           "id": "charge",
           "type": "http.Request",
+          "written_type": "io.kestra.plugin.core.http.Request",
           "kind": {
             "kind": "leaf",
             "mode": "effect",
@@ -216,6 +217,7 @@ fn a_full_flow() {
                     {
                       "id": "maybe",
                       "type": "flow.If",
+                      "written_type": "io.kestra.core.tasks.flows.If",
                       "kind": {
                         "kind": "if",
                         "condition": "{{ taskrun.value == 'a' }}",

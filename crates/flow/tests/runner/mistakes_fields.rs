@@ -34,13 +34,11 @@ fn typo_in_a_task_field() {
 #[test]
 fn a_field_that_is_not_built() {
     assert_snapshot!(shown(&with("workerGroup: {}\nlisteners: []\n")), @r#"
-    error[not_built]: `workerGroup` is known in Kestra, and this build does not have it
+    warning[no_effect]: `workerGroup` changes nothing here: one server runs all tasks
      --> flow.yaml:7:1
       |
     7 | workerGroup: {}
       | ^^^^^^^^^^^
-      |
-      = help: remove it, or leave this flow on Kestra until it is built
 
     error[not_built]: `listeners` is known in Kestra, and this build does not have it
      --> flow.yaml:8:1
@@ -180,19 +178,6 @@ fn bad_duration() {
        |
     10 |     duration: P1M
        |               ^^^
-    "#);
-}
-
-#[test]
-fn a_time_limit_where_it_would_do_nothing() {
-    assert_snapshot!(shown(&tasks("  - id: a\n    type: flow.Sequential\n    timeout: PT1S\n    tasks:\n      - {id: b, type: log.Log, message: x}\n")), @r#"
-    error[not_built]: `timeout` of flow.Sequential is not built
-     --> flow.yaml:6:5
-      |
-    6 |     timeout: PT1S
-      |     ^^^^^^^
-      |
-      = help: put `timeout` on the tasks that do the work
     "#);
 }
 

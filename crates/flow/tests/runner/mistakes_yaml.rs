@@ -222,4 +222,9 @@ fn keys_tags_and_merges() {
     assert_eq!(codes(&with("variables:\n  ? [1]\n  : 2\n")), ["bad_key 8:5"]);
     assert_eq!(codes(&with("variables:\n  a: !custom 1\n")), ["bad_tag 8:6"]);
     assert_eq!(codes(&with("variables:\n  a: !!str 1\n")), [""; 0]);
+    assert_eq!(
+        codes(&with("variables: {a: !!int 1, b: !!float 1, c: !!bool 'true', d: !!timestamp 2026-01-02}\n")),
+        [""; 0]
+    );
+    assert_eq!(codes(&with("variables:\n  a: !!int x\n  b: !int 1\n")), ["bad_tag 8:6", "bad_tag 9:6"]);
 }

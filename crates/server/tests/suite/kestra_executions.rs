@@ -421,3 +421,35 @@ async fn an_execution_stops_before_the_tasks_that_are_named() {
         post(&server, &format!("shop/steps?breakpoints={wrong}"), "").await.refused(422, "query_invalid");
     }
 }
+
+const VARIED: &str = "
+id: restart
+namespace: shop.pay
+variables: {greeting: hello, kept: 1}
+tasks:
+  - {id: set, type: execution.SetVariables, variables: {greeting: 'hi {{ flow.id }}'}}
+  - {id: say, type: debug.Return, format: '{{ vars.greeting }}'}
+";
+
+#[tokio::test]
+async fn an_execution_is_shown_as_it_was_created_and_with_its_variables() {
+    let server = Server::start();
+    server.push(VARIED).await.expect(200);
+    // The flow has the name of something that is asked of executions.
+    let made = post(&server, "shop.pay/restart", "").await.expect(200);
+    assert_eq!(made.json["state"]["current"], "CREATED", "{}", made.text);
+    assert_eq!((&made.json["taskRunList"], &made.json["outputs"]), (&Json::Null, &Json::Null));
+    server.ended("main", &id(&made)).await;
+    let ended = server.get(&format!("{API}/{}/", id(&made))).await.expect(200).json;
+    assert_eq!(ended["state"]["current"], "SUCCESS", "a slash at the end of a path says nothing");
+    assert_eq!(ended["variables"], json!({"greeting": "hi restart", "kept": 1}));
+    let waited = post(&server, "shop.pay/restart?wait=true", "").await.expect(200).json;
+    assert_eq!((&waited["state"]["current"], &waited["scheduleDate"]), (&json!("SUCCESS"), &Json::Null));
+    let later = post(&server, "shop.pay/restart?scheduleDate=2031-01-01T00:00:00%2B02:00", "").await.expect(200).json;
+    assert_eq!(later["scheduleDate"], "2030-12-31T22:00:00.000Z", "{later}");
+    let wrong = post(&server, &format!("{}/eval", id(&made)), "{{ nothing }}").await.expect(200).json;
+    assert!(wrong["error"] == wrong["stackTrace"] && wrong["error"].is_string(), "{wrong}");
+    let all = server.get(&format!("{API}/search?size=10000")).await.expect(200).json;
+    assert_eq!(all["total"], 3);
+    server.get(&format!("{API}/search?size=10001")).await.refused(422, "query_invalid");
+}

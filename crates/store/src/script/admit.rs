@@ -571,6 +571,7 @@ fn birth_events(request: &AdmitRequest, birth: Birth) -> Vec<Event> {
         inputs: Payload::new(request.inputs.clone()),
         trigger: Payload::new(request.trigger.clone()),
         labels: Payload::new(Json::Object(labels)),
+        queued: matches!(birth, Birth::Queued),
     }];
     if let Some(replay) = &request.terms.replay {
         events.push(Event::ReplayOf { run: replay.of, original: replay.original, from: replay.from });

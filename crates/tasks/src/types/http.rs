@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub const METHODS: &[&str] = &["GET", "HEAD", "OPTIONS", "TRACE", "POST", "PUT", "PATCH", "DELETE"];
 
-const AUTH: &[FieldSpec] = &[
+pub const AUTH: &[FieldSpec] = &[
     super::required("type", FieldKind::Choice(&["BASIC", "BEARER"]), "How to prove who calls."),
     field("username", FieldKind::Text, "User name (BASIC)."),
     field("password", FieldKind::Text, "Password (BASIC)."),
@@ -23,20 +23,28 @@ const AUTH: &[FieldSpec] = &[
 ];
 
 const UNCHECKED: &str = "is not offered: a call that anybody could answer proves nothing";
-const SSL: &[FieldSpec] = &[field(
+pub const SSL: &[FieldSpec] = &[field(
     "insecureTrustAllCertificates",
     FieldKind::Only(false, UNCHECKED),
     "Only false: certificates are checked.",
 )];
 
+const TIMES: &[FieldSpec] = &[
+    field("readIdleTimeout", FieldKind::Duration, "Longest time for the whole call."),
+    field("connectTimeout", FieldKind::Duration, "Accepted: the whole call has one time."),
+];
+
 pub const OPTIONS: &[FieldSpec] = &[
     field("auth", FieldKind::Object(AUTH), "Credentials sent with the request."),
     field("allowFailed", FieldKind::Bool, "Take status 400 and above as success too; false by default."),
     field("allowedResponseCodes", FieldKind::Any, "Statuses that are a success although they are 400 or above."),
-    field("timeout", FieldKind::Duration, "Longest time for the whole call."),
+    field("timeout", FieldKind::DurationOr(TIMES), "Longest time for the whole call."),
     field("readTimeout", FieldKind::Duration, "Old name of `timeout`."),
     field("readIdleTimeout", FieldKind::Duration, "Old name of `timeout`."),
     field("connectTimeout", FieldKind::Duration, "Accepted: the whole call has one time, `timeout`."),
+    field("logs", FieldKind::Any, "Accepted: what is sent and what comes back is not written into the log."),
+    field("logLevel", FieldKind::Text, "Accepted, as `logs`."),
+    field("maxContentLength", FieldKind::Int, "Accepted: answers have the limit of the server."),
     field(
         "followRedirects",
         FieldKind::Bool,
@@ -92,8 +100,14 @@ pub fn timeout_ms(config: &Json) -> Option<u64> {
     time(&options).ok().flatten()
 }
 
+/// Of a map of times one is for the whole call.
 fn time(options: &Json) -> Result<Option<u64>, TaskError> {
-    for name in ["timeout", "readTimeout", "readIdleTimeout"] {
+    let times = options.get("timeout").filter(|times| times.is_object());
+    let (options, names): (&Json, &[&str]) = match times {
+        Some(times) => (times, &["readIdleTimeout"]),
+        None => (options, &["timeout", "readTimeout", "readIdleTimeout"]),
+    };
+    for name in names {
         if let Some(ms) = config::duration_ms(options, name)? {
             return Ok(u64::try_from(ms).ok());
         }
@@ -144,7 +158,7 @@ pub async fn plan(tools: &Tools, request: &Request) -> Result<Plan, TaskError> {
         }
         (None, None) => {}
     }
-    if let Some(value) = credentials(&options)? {
+    if let Some(value) = credentials(config, &options)? {
         headers.insert(AUTHORIZATION, value);
     }
     for (name, value) in [(KEY_HEADER, &request.idempotency_key), (TRACE_HEADER, &request.traceparent)] {
@@ -185,7 +199,7 @@ async fn body(tools: &Tools, request: &Request) -> Result<(Body, Option<String>)
     }
     Ok(match config::present(config, "body") {
         None => (Body::Empty, None),
-        Some(Json::String(text)) => (Body::Text(text.clone()), None),
+        Some(Json::String(text)) => (Body::Text(text.clone()), Some("application/json".to_owned())),
         Some(value) => (Body::Text(value.to_string()), Some("application/json".to_owned())),
     })
 }
@@ -210,9 +224,9 @@ fn headers(config: &Json) -> Result<HeaderMap, TaskError> {
     Ok(headers)
 }
 
-/// `auth`, or the two fields that were there before it.
-fn credentials(options: &Json) -> Result<Option<HeaderValue>, TaskError> {
-    if let Some(auth) = config::map(options, "auth")? {
+/// `auth`, among the options or beside them, or the two fields that were there before it.
+fn credentials(config: &Json, options: &Json) -> Result<Option<HeaderValue>, TaskError> {
+    if let Some(auth) = config::map(options, "auth")?.or(config::map(config, "auth")?) {
         return authorization(&Json::Object(auth)).map(Some);
     }
     let Some(user) = config::text(options, "basicAuthUser") else { return Ok(None) };

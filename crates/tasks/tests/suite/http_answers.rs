@@ -139,12 +139,16 @@ async fn credentials_stay_with_the_one_they_are_for() {
     let auth = json!({ "auth": { "type": "BEARER", "token": "t" } });
     assert_eq!(verdict(&send(json!({ "uri": server.uri("/"), "options": auth })).await), "done");
     assert!(!target.next_request().await.to_lowercase().contains("authorization"));
+    let (text, _) = sent(json!({ "auth": { "type": "BEARER", "token": "t" } })).await;
+    assert!(text.contains("authorization: bearer t\r\n"), "{text}");
 }
 
 #[tokio::test]
 async fn bodies_forms_and_content_types() {
     let (text, _) = sent(json!({ "method": "POST", "body": "a=b", "contentType": "text/csv" })).await;
     assert!(text.contains("content-type: text/csv\r\n") && text.ends_with("\r\n\r\na=b"), "{text}");
+    let (text, _) = sent(json!({ "method": "POST", "body": "{}" })).await;
+    assert!(text.contains("content-type: application/json\r\n"), "as in Kestra: {text}");
     let (text, _) = sent(json!({ "method": "POST", "body": { "a": [1, true] } })).await;
     assert!(text.contains("content-type: application/json\r\n") && text.ends_with("{\"a\":[1,true]}"), "{text}");
     let (text, _) = sent(json!({ "method": "POST", "formData": { "a": "1 2", "b": 3, "c": null } })).await;
@@ -249,6 +253,8 @@ fn classes_and_keys_follow_the_method() {
     assert_eq!(effect_class("log.Log", &json!({})), EffectClass::Pure);
     assert_eq!(effect_class("no.Such", &json!({})), EffectClass::Naked);
     assert_eq!(timeout_hint_ms("http.Request", &json!({ "options": { "timeout": "PT2M" } })), Some(120_000));
+    let times = json!({ "options": { "timeout": { "connectTimeout": "PT5S", "readIdleTimeout": "PT3M" } } });
+    assert_eq!(timeout_hint_ms("http.Request", &times), Some(180_000));
     assert_eq!(timeout_hint_ms("http.Request", &json!({})), None);
 }
 

@@ -134,6 +134,10 @@ impl Machine<'_> {
         self.emit(Event::TimerFired { timer });
         match why {
             TimerWhy::Sleep => self.end_step(&step, StepOutcome::Success, None, None),
+            TimerWhy::CutShort => {
+                let failure = Failure::new("timeout", "the step would have slept longer than its timeout");
+                self.attempt_failed(&step, failure, Loss::No);
+            }
             TimerWhy::Backoff => self.try_again(&step),
             TimerWhy::Timeout => self.timed_out(&step),
             TimerWhy::Pause => self.pause_is_over(&step),

@@ -84,7 +84,10 @@ impl Machine<'_> {
                 let text = format!("a wait may last {}", crate::duration::print_ms(self.limits.wait_ms_max));
                 self.end_step(key, StepOutcome::Failed, None, Some(Failure::new("wait_too_long", text)));
             }
-            Ok(Evaluated::Sleep { ms }) => self.set_timer(key, ms, TimerWhy::Sleep),
+            Ok(Evaluated::Sleep { ms }) => match task.timeout_ms.filter(|most| *most < ms) {
+                Some(most) => self.set_timer(key, most, TimerWhy::CutShort),
+                None => self.set_timer(key, ms, TimerWhy::Sleep),
+            },
             Ok(Evaluated::Again { ms }) => self.set_timer(key, ms, TimerWhy::Interval),
             Ok(Evaluated::Answered { output, failure, stop }) => self.answer(key, output, failure, stop),
             Ok(Evaluated::Exit { state, reason }) => self.exit(key, state, reason),

@@ -130,7 +130,11 @@ names!(
     }
 );
 names!(wish_name, WISHES, Wish { Pause, Resume, Terminate, Retry, Redo, Skip, Tell, Leave, Append, Jump, Upgrade });
-names!(why_name, WHYS, TimerWhy { Sleep, Backoff, Timeout, Pause, Interval, Quiet, FlowRetry, StartDate, Sla });
+names!(
+    why_name,
+    WHYS,
+    TimerWhy { Sleep, CutShort, Backoff, Timeout, Pause, Interval, Quiet, FlowRetry, StartDate, Sla }
+);
 
 /// A wish counts by its own name.
 pub fn name_of(input: &Input) -> String {

@@ -121,6 +121,24 @@ scenarios! {
         world.assert_ends(&["s:success", "a:success"]);
     }
 
+    fn a_sleep_is_cut_short_by_its_timeout() {
+        let short = |ms: i64, task: Task| World::of(vec![Task { timeout_ms: Some(ms), ..task }, inline("a")]).start();
+        let mut world = short(1_000, sleep("s", 60_000));
+        world.answer_all();
+        assert_eq!(world.state.next_due(), Some(world.now.plus(1_000)));
+        world.crash();
+        assert!(world.fire_next());
+        world.finish();
+        world.assert_ends(&["s:failed"]);
+        assert_eq!(world.status(), Status::Failed);
+        let mut again = short(1_000, sleep("s", 60_000).retried(2, 10));
+        again.finish();
+        assert_eq!(again.count(|e| matches!(e, Event::AttemptFailed { .. })), 2, "each attempt has its own");
+        let mut enough = short(60_000, sleep("s", 60_000));
+        enough.finish();
+        enough.assert_ends(&["s:success", "a:success"]);
+    }
+
     fn a_sleep_has_a_limit() {
         let slept = |ms: i64| {
             let mut world = World::of(vec![sleep("s", ms)]);

@@ -8,10 +8,12 @@ fn task(id: &str, kind: TaskKind) -> Task {
     Task {
         id: id.into(),
         type_name: "test".into(),
+        written_type: None,
         kind,
         run_if: None,
         retry: None,
         timeout_ms: None,
+        timeout: None,
         disabled: false,
         allow_failure: false,
         allow_warning: false,

@@ -75,6 +75,7 @@ impl World {
             inputs: payload("inputs"),
             trigger: payload("trigger"),
             labels: payload("labels"),
+            queued: false,
         };
         coverage::saw_event(&created);
         World {

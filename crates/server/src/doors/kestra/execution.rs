@@ -7,7 +7,7 @@ use semel_core::run::{KestraState, decode_events};
 use semel_core::{Door, Millis, RunId, WorkspaceId, labels};
 use semel_engine::public_json;
 use semel_engine::taskruns::{History, TaskRun, Telling, Told};
-use semel_store::{RunRow, Store, StoreError, WholeRun};
+use semel_store::{FlowRow, RunRow, Store, StoreError, WholeRun};
 use serde_json::{Map, Value as Json, json};
 
 /// Journal rows read at a time.
@@ -19,6 +19,8 @@ pub use semel_core::labels::CORRELATION;
 pub struct Whole {
     pub run: WholeRun,
     pub told: Told,
+    /// Those of the flow, with what tasks have set.
+    variables: Json,
 }
 
 /// Reads a run with its journal.
@@ -40,9 +42,22 @@ pub fn with_journal(store: &dyn Store, workspace: &WorkspaceId, run: WholeRun) -
             after = row.seq;
         }
         if rows.len() < ROWS as usize {
-            return Ok(Whole { run, told: telling.done() });
+            let told = telling.done();
+            let flow = store.flow(workspace, &run.0.flow, Some(run.0.revision))?;
+            let variables = told.variables_over(flow.map_or(Json::Null, |row| of_flow(&row)));
+            return Ok(Whole { run, told, variables });
         }
     }
+}
+
+/// The variables of a flow, as its author wrote them.
+fn of_flow(row: &FlowRow) -> Json {
+    #[derive(serde::Deserialize)]
+    struct Varied {
+        #[serde(default)]
+        variables: Json,
+    }
+    serde_json::from_str::<Varied>(&row.ir).map_or(Json::Null, |flow| flow.variables)
 }
 
 /// The execution of a run of the caller's workspace.
@@ -155,6 +170,9 @@ pub fn shown(whole: &Whole, payloads: bool, now: Millis) -> Json {
             put(name, value);
         }
     }
+    if payloads && whole.variables.as_object().is_some_and(|variables| !variables.is_empty()) {
+        put("variables", whole.variables.clone());
+    }
     put("labels", shown_labels(row, label_pairs));
     put("state", state(&history(row, &whole.told), now));
     put("originalId", row.more.original.unwrap_or(row.logical).to_string().into());
@@ -165,6 +183,9 @@ pub fn shown(whole: &Whole, payloads: bool, now: Millis) -> Json {
         put("trigger", trigger);
     }
     put("deleted", false.into());
+    if let Some(at) = row.more.start_at {
+        put("scheduleDate", time(at));
+    }
     if let Some((_, kind)) = label_pairs.iter().find(|(key, _)| key == labels::KIND) {
         put("kind", kind.as_str().into());
     }
@@ -173,6 +194,17 @@ pub fn shown(whole: &Whole, payloads: bool, now: Millis) -> Json {
     }
     put("metadata", json!({"attemptNumber": whole.told.attempts, "originalCreatedDate": time(row.created_at)}));
     Json::Object(out)
+}
+
+/// Whoever does not wait is shown what was created: that it has begun since, or is done, is nothing to rely on.
+pub fn as_created(shown: &mut Json, whole: &Whole) {
+    let goes_on = |state: &KestraState| matches!(state, KestraState::Running | KestraState::Queued);
+    let begun = whole.told.history.iter().any(|(state, _)| goes_on(state));
+    let first = whole.told.history.first().filter(|(state, _)| begun && *state == KestraState::Created);
+    let (Some(first), Some(fields)) = (first, shown.as_object_mut()) else { return };
+    fields.insert("state".to_owned(), state(&[*first], first.1));
+    fields.remove("taskRunList");
+    fields.remove("outputs");
 }
 
 /// What started the execution, where that was a trigger or another execution.

@@ -5,7 +5,7 @@ use crate::auth::Principal;
 use crate::codes::Code;
 use crate::problem::Problem;
 use crate::state::AppState;
-use semel_core::WorkspaceId;
+use semel_core::{RunId, WorkspaceId};
 use std::borrow::Cow;
 
 const BASE: &str = "/api/v1/";
@@ -29,15 +29,45 @@ const RESOURCES: &[&str] = &[
     "triggers",
 ];
 
-/// The path with its tenant.
+/// The path with its tenant, and without a slash at its end.
 pub fn named(path: &str) -> Cow<'_, str> {
     let Some(rest) = path.strip_prefix(BASE) else { return Cow::Borrowed(path) };
+    // The key of a webhook is compared as it came.
+    if let Some(shorter) = path.strip_suffix('/').filter(|_| rest.len() > 1 && !rest.contains("/webhook/")) {
+        return Cow::Owned(named(shorter).into_owned());
+    }
     let first = rest.split('/').next().unwrap_or_default();
     if RESOURCES.contains(&first) {
         Cow::Owned(format!("{BASE}{}/{rest}", WorkspaceId::DEFAULT))
     } else {
         Cow::Borrowed(path)
     }
+}
+
+/// What can be asked of an execution, where a path could as well mean a flow of that name.
+const OF_EXECUTIONS: &[&str] = &[
+    "change-status",
+    "eval",
+    "force-run",
+    "labels",
+    "pause",
+    "replay",
+    "replay-with-inputs",
+    "restart",
+    "resume",
+    "resume-from-breakpoint",
+    "state",
+    "unqueue",
+];
+
+/// The older address of `POST /executions/{namespace}/{id}`, where the id of the flow is a word of the API: what stands
+/// before it is the id of no execution then.
+pub fn flow_called_as_a_word(path: &str) -> Option<String> {
+    let rest = path.strip_prefix(BASE)?;
+    let [tenant, "executions", namespace, id] = rest.split('/').collect::<Vec<_>>()[..] else { return None };
+    let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-');
+    let is_namespace = namespace.bytes().all(lower) && namespace.parse::<RunId>().is_err();
+    (is_namespace && OF_EXECUTIONS.contains(&id)).then(|| format!("{BASE}{tenant}/executions/trigger/{namespace}/{id}"))
 }
 
 /// The answer to a tenant that does not exist and to one that the caller does not belong to.
@@ -65,6 +95,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_flow_may_have_the_name_of_what_is_asked_of_executions() {
+        let named = |path: &str| flow_called_as_a_word(path);
+        let run = "0197aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee";
+        assert_eq!(
+            named("/api/v1/main/executions/shop.pay/restart").as_deref(),
+            Some("/api/v1/main/executions/trigger/shop.pay/restart")
+        );
+        for path in [
+            &format!("/api/v1/main/executions/{run}/restart"),
+            "/api/v1/main/executions/2MTwYvwZ9bYdxJjL0Jr8xC/restart",
+            "/api/v1/main/executions/shop.pay/orders",
+            "/api/v1/main/executions/labels/by-ids",
+        ] {
+            assert_eq!(named(path), None, "{path}");
+        }
+    }
+
+    #[test]
     fn a_path_without_a_tenant_is_that_of_main() {
         for (path, expected) in [
             ("/api/v1/executions/search", "/api/v1/main/executions/search"),
@@ -74,6 +122,9 @@ mod tests {
             ("/api/v1/executionsx/y", "/api/v1/executionsx/y"),
             ("/v1/runs", "/v1/runs"),
             ("/api/v1/", "/api/v1/"),
+            ("/api/v1/kv/", "/api/v1/main/kv"),
+            ("/api/v1/shop/flows/", "/api/v1/shop/flows"),
+            ("/api/v1/main/executions/webhook/a/b/c/", "/api/v1/main/executions/webhook/a/b/c/"),
         ] {
             assert_eq!(named(path), expected);
         }

@@ -38,6 +38,9 @@ pub async fn post(call: Call) -> Answer {
     }
     let whole = execution::find(&call.app, &workspace, id).await?;
     let mut shown = execution::shown(&whole, true, call.now());
+    if !wait && !replayed {
+        execution::as_created(&mut shown, &whole);
+    }
     shown["url"] = execution::url(None, &whole.run.0).into();
     let mut response = ok(shown)?;
     if replayed {

@@ -24,6 +24,7 @@ pub async fn post(call: Call) -> Answer {
     let read = read.map_err(|_| Problem::internal("an evaluation panicked"))??;
     match read.ok_or_else(Problem::run_unknown)? {
         Ok(result) => ok(json!({"result": result})),
-        Err(error) => ok(json!({"error": error})),
+        // There is no stack here; clients that print one print the reason.
+        Err(error) => ok(json!({"stackTrace": error, "error": error})),
     }
 }

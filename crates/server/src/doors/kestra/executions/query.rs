@@ -288,6 +288,9 @@ pub fn instant(text: &str) -> Result<Millis, Problem> {
     found.ok_or_else(|| illegal("a date is written with its offset, such as 2026-01-31T12:00:00Z"))
 }
 
+/// Kestra has no limit of its own, and scripts ask for thousands.
+const PAGE_ROWS_MAX: u32 = 10_000;
+
 /// Page and order of a request.
 pub fn paged(call: &Call, mut search: RunSearch) -> Result<RunSearch, Problem> {
     let number = |name: &str, default: u32| {
@@ -297,7 +300,7 @@ pub fn paged(call: &Call, mut search: RunSearch) -> Result<RunSearch, Problem> {
         Ok::<u32, Problem>(found.unwrap_or(default))
     };
     let (page, size) = (number("page", 1)?, number("size", 10)?);
-    let most = call.app.limits().page_rows_max;
+    let most = call.app.limits().page_rows_max.max(PAGE_ROWS_MAX);
     if size > most {
         return Err(Problem::query("size", format!("at most {most} are shown on a page")));
     }

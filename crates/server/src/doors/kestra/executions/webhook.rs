@@ -38,6 +38,9 @@ pub async fn receive(call: Call) -> Answer {
         );
     }
     let mut shown = execution::shown(&whole, true, call.now());
+    if !webhook.wait && !replayed {
+        execution::as_created(&mut shown, &whole);
+    }
     let mut out = Map::new();
     out.insert("tenantId".to_owned(), workspace.0.as_str().into());
     // Who sends an event again is not shown what the first one carried: it may have been another.
