@@ -19,6 +19,7 @@
 //! | `names` | keys that are made of what has arrived |
 //! | `timetable` | schedules |
 //! | `story` | a run as its door shows it |
+//! | `places` | where the first tasks of a fork and its JOIN stand |
 
 mod definitions;
 mod dynamic;
@@ -30,6 +31,7 @@ mod messages;
 mod names;
 mod notes;
 mod others;
+mod places;
 mod resources;
 mod roots;
 mod schemas;

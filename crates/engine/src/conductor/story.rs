@@ -4,6 +4,7 @@
 //! what was known there; of an errand that is out its row says who has it. Companions are not told of, and a JOIN is
 //! shown from the moment its fork begins, as there.
 
+use super::places::put_in_order;
 use crate::api::FlowLookupError;
 use crate::flows::LoadedFlow;
 use crate::handle::Engine;
@@ -19,7 +20,7 @@ use semel_expr::Value;
 use semel_expr::conductor::{print, render_text, render_tree};
 use semel_store::{ErrandRow, StoreError, WholeRun};
 use serde_json::{Map, Value as Json, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Journal rows read at a time.
@@ -31,6 +32,8 @@ pub struct WorkflowStory {
     pub flow: Arc<LoadedFlow>,
     pub tasks: Vec<TaskStory>,
     pub variables: Json,
+    /// Registered task definitions by name, of those tasks that have one.
+    pub definitions: BTreeMap<String, Arc<Json>>,
     /// When failed tasks were last tried again because somebody asked.
     pub retried_at: Option<Millis>,
 }
@@ -116,13 +119,21 @@ impl Engine {
             memory: Memory::default(),
             tasks: Vec::new(),
             newest: BTreeMap::new(),
+            shown_early: Vec::new(),
             retried_at: None,
         };
         teller.read()?;
         teller.look_at_errands()?;
         let variables = teller.memory.variables.as_ref().unwrap_or(&flow.vars).to_masked_json();
-        let (tasks, retried_at) = (teller.tasks, teller.retried_at);
-        Ok(Some(WorkflowStory { run: whole, flow, tasks, variables, retried_at }))
+        let (mut tasks, early, retried_at) = (teller.tasks, teller.shown_early, teller.retried_at);
+        early.iter().for_each(|(fork, join)| put_in_order(&mut tasks, &flow, fork, join));
+        let mut definitions = BTreeMap::new();
+        for name in tasks.iter().map(|task| task.name.as_str()).collect::<BTreeSet<_>>() {
+            if let Some(found) = self.task_definition(workspace, name)? {
+                definitions.insert(name.to_owned(), found);
+            }
+        }
+        Ok(Some(WorkflowStory { run: whole, flow, tasks, variables, definitions, retried_at }))
     }
 }
 
@@ -161,6 +172,8 @@ struct Teller<'a> {
     tasks: Vec<TaskStory>,
     /// Where the newest attempt at a step is.
     newest: BTreeMap<StepKey, usize>,
+    /// Forks, each with the JOIN that is shown from its beginning on.
+    shown_early: Vec<(StepKey, StepKey)>,
     retried_at: Option<Millis>,
 }
 
@@ -392,6 +405,7 @@ impl Teller<'_> {
             if let Some(mut shown) = self.make(&key, at).filter(|_| !self.newest.contains_key(&key)) {
                 shown.status = "IN_PROGRESS";
                 self.push(shown);
+                self.shown_early.push((step.clone(), key));
             }
         }
     }

@@ -116,6 +116,63 @@ fn url(text: &str) -> String {
 }
 
 #[tokio::test]
+async fn a_join_stands_behind_the_first_task_of_each_branch() {
+    let world = World::new().await;
+    let join = |on: Json| json!({"name": "j", "taskReferenceName": "j", "type": "JOIN", "joinOn": on});
+    let branches = json!([[pick("a", "1"), simple("b")], [simple("c")]]);
+    let fork = json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": branches});
+    world.define(json!({"name": "forks", "tasks": [fork, join(json!(["b", "c"]))]})).await;
+    let some = json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": branches});
+    world.define(json!({"name": "some", "tasks": [some, join(json!(["a", "c"]))]})).await;
+    let made = json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN_DYNAMIC",
+        "inputParameters": {"forkTaskName": "work", "forkTaskInputs": [{"n": 1}, {"n": 2}]}});
+    world.define(json!({"name": "made", "tasks": [made, join(json!([]))]})).await;
+    for (name, expected) in [
+        ("forks", json!(["f", "a", "c", "j", "b"])),
+        ("some", json!(["f", "a", "c", "j", "b"])),
+        ("made", json!(["f", "_work_0", "_work_1", "j"])),
+    ] {
+        let id = world.start(json!({"name": name})).await;
+        let mut workflow = world.get(&id).await;
+        for _ in 0..1_000 {
+            if workflow["tasks"].as_array().unwrap().len() == expected.as_array().unwrap().len() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+            workflow = world.get(&id).await;
+        }
+        let shown: Vec<&Json> =
+            workflow["tasks"].as_array().unwrap().iter().map(|task| &task["referenceTaskName"]).collect();
+        assert_eq!(json!(shown), expected, "{name}");
+        let order: Vec<&Json> = workflow["tasks"].as_array().unwrap().iter().map(|task| &task["seq"]).collect();
+        assert_eq!(json!(order), json!((1..=order.len()).collect::<Vec<_>>()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_shows_the_definition_that_counts_for_it() {
+    let world = World::new().await;
+    let server = &world.server;
+    server.json("POST", "/api/metadata/taskdefs", json!([{"name": "work", "retryCount": 7}])).await.expect(200);
+    let own = json!({"name": "own", "taskReferenceName": "o", "type": "SIMPLE",
+        "taskDefinition": {"name": "own", "retryCount": 1}, "inputParameters": {"x": 1}});
+    world.define(json!({"name": "defined", "tasks": [simple("a"), own]})).await;
+    let id = world.started("defined").await;
+    let task = world.task(&id, "a").await;
+    assert_eq!((&task["taskDefinition"]["retryCount"], &task["taskDefinition"]["name"]), (&json!(7), &json!("work")));
+    assert_eq!(task["workflowTask"]["taskDefinition"], task["taskDefinition"]);
+    let taken = server.get("/api/tasks/poll/work").await.expect(200).json;
+    assert_eq!(taken["taskDefinition"], task["taskDefinition"]);
+    assert_eq!(taken["workflowTask"], task["workflowTask"], "a worker sees all of it");
+    world.complete(&id, "a", json!({})).await;
+    let taken = server.get("/api/tasks/poll/own").await.expect(200).json;
+    assert_eq!(
+        (&taken["taskDefinition"]["retryCount"], &taken["workflowTask"]["inputParameters"]["x"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+#[tokio::test]
 async fn a_workflow_is_paused_resumed_and_ended_and_a_repeat_is_granted() {
     let world = World::new().await;
     let id = world.started("waits").await;
