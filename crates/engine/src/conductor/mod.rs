@@ -51,5 +51,5 @@ pub(crate) use schemas::misfit;
 pub(crate) use starts::strategy;
 pub use starts::sub_workflow_output;
 pub(crate) use states::moments;
-pub use story::{TaskStory, WorkflowStory};
+pub use story::{TaskStory, WorkflowStory, renamed};
 pub use timetable::{Timetable, check_cron, is_timetable, upcoming};

@@ -172,6 +172,72 @@ async fn a_task_shows_the_definition_that_counts_for_it() {
     );
 }
 
+/// What is given to somebody outside, so that they can say what became of the task.
+#[tokio::test]
+async fn the_id_of_a_task_is_the_same_in_expressions_and_outside() {
+    let world = World::new().await;
+    let own = json!({"id": "${CPEWF_TASK_ID}", "text": "task ${CPEWF_TASK_ID}!"});
+    let wait = json!({"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": own});
+    let after = json!({"name": "again", "taskReferenceName": "s", "type": "SIMPLE", "inputParameters":
+        {"id": "${CPEWF_TASK_ID}", "before": "${w.taskId}"}, "taskDefinition": {"name": "again", "retryCount": 1, "retryDelaySeconds": 0}});
+    let inner = json!({"name": "inner", "tasks": [simple("x")]});
+    let sub = json!({"name": "sub", "taskReferenceName": "sub", "type": "SUB_WORKFLOW",
+        "subWorkflowParam": {"name": "inner", "workflowDefinition": inner}});
+    world.define(json!({"name": "ids", "tasks": [wait, after, sub]})).await;
+    let id = world.started("ids").await;
+    let waits = world.task(&id, "w").await;
+    let name = waits["taskId"].as_str().unwrap();
+    assert_eq!(waits["inputData"], json!({"id": name, "text": format!("task {name}!")}));
+    let result = json!({"taskId": waits["inputData"]["id"], "workflowInstanceId": id, "status": "COMPLETED"});
+    world.server.json("POST", "/api/tasks", result).await.expect(200);
+    world.settled(&id).await;
+    for _ in 0..2 {
+        let taken = world.server.get("/api/tasks/poll/again").await.expect(200).json;
+        assert_eq!((&taken["inputData"]["id"], &taken["inputData"]["before"]), (&taken["taskId"], &json!(name)));
+        assert_eq!(world.task(&id, "s").await["inputData"], taken["inputData"]);
+        let status = if taken["retryCount"] == 0 { "FAILED" } else { "COMPLETED" };
+        let result = json!({"taskId": taken["taskId"], "workflowInstanceId": id, "status": status});
+        world.server.json("POST", "/api/tasks", result).await.expect(200);
+        world.settled(&id).await;
+    }
+    let sub = world.task(&id, "sub").await;
+    let child = world.get(sub["subWorkflowId"].as_str().unwrap()).await;
+    assert_eq!((&child["parentWorkflowTaskId"], &child["parentWorkflowId"]), (&sub["taskId"], &json!(id)));
+}
+
+#[tokio::test]
+async fn a_loop_that_keeps_its_last_rounds_shows_the_tasks_of_those() {
+    let world = World::new().await;
+    let looped = json!({"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "items": "${workflow.input.all}",
+        "inputParameters": {"keepLastN": 2}, "loopOver": [pick("p", "${l.output.loopItem}")]});
+    world.define(json!({"name": "keeps", "tasks": [looped, pick("after", "x")]})).await;
+    let id = world.start(json!({"name": "keeps", "input": {"all": [1, 2, 3, 4]}})).await;
+    world.settled(&id).await;
+    let workflow = world.get(&id).await;
+    let names: Vec<&Json> =
+        workflow["tasks"].as_array().unwrap().iter().map(|task| &task["referenceTaskName"]).collect();
+    assert_eq!(json!(names), json!(["l", "p__3", "p__4", "after"]));
+    assert_eq!(workflow["tasks"][0]["outputData"]["iteration"], 4);
+}
+
+#[tokio::test]
+async fn an_answer_that_shows_the_workflow_shows_what_comes_next() {
+    let world = World::new().await;
+    let script = json!({"name": "i", "taskReferenceName": "i", "type": "INLINE",
+        "inputParameters": {"evaluatorType": "javascript", "expression": "$.n + 1", "n": 1}});
+    world.define(json!({"name": "next", "tasks": [simple("a"), script, simple("b")]})).await;
+    let id = world.started("next").await;
+    let shown =
+        world.server.json("POST", &format!("/api/tasks/{id}/a/COMPLETED/sync"), json!({})).await.expect(200).json;
+    let tasks: Vec<Json> = shown["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| json!([task["referenceTaskName"], task["status"]]))
+        .collect();
+    assert_eq!(json!(tasks), json!([["a", "COMPLETED"], ["i", "COMPLETED"], ["b", "SCHEDULED"]]));
+}
+
 #[tokio::test]
 async fn a_workflow_is_paused_resumed_and_ended_and_a_repeat_is_granted() {
     let world = World::new().await;

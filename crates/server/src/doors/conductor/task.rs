@@ -9,7 +9,7 @@ use semel_core::ir::{ErrandKind, FORKED_REFERENCE, TaskKind};
 use semel_core::run::{StepKey, errand_id, step_id};
 use semel_core::{Hash16, WorkspaceId};
 use semel_engine::flows::LoadedFlow;
-use semel_engine::{Engine, Errand, TaskStory, WorkflowStory};
+use semel_engine::{Engine, Errand, TaskStory, WorkflowStory, renamed};
 use semel_store::{ErrandRow, RunRow, WholeRun};
 use serde_json::{Value as Json, json};
 
@@ -155,8 +155,11 @@ pub fn handed(engine: &Engine, workspace: &WorkspaceId, errand: &Errand) -> Resu
     let flow = engine.flow_revision(workspace, &run.flow, run.revision)?;
     let own = flow.index.flow.conductor.as_deref();
     let reference = reference(engine, workspace, &flow, row)?;
-    let step = step_of(&run, row).unwrap_or(row.id).hex();
     let more = &row.more;
+    let step = step_of(&run, row).unwrap_or(row.id);
+    let earlier: Vec<Hash16> = (1..more.attempt).map(|attempt| errand_id(step, attempt)).collect();
+    let request = renamed(&errand.request, &earlier, row.id);
+    let step = step.hex();
     let round = iteration(&flow, &more.step);
     let plain = flow.index.task(more.step.task_id()).and_then(|task| task.conductor.as_ref());
     let plain = plain.map_or(reference.as_str(), |own| own.reference.as_str());
@@ -169,7 +172,7 @@ pub fn handed(engine: &Engine, workspace: &WorkspaceId, errand: &Errand) -> Resu
     let mut out = json!({
         "taskType": row.queue,
         "status": if row.taken { "IN_PROGRESS" } else { "SCHEDULED" },
-        "inputData": errand.request,
+        "inputData": request,
         "outputData": more.progress.as_ref().map_or_else(|| json!({}), semel_engine::public_json),
         "referenceTaskName": reference,
         "retryCount": more.attempt.saturating_sub(1),
