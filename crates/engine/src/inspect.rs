@@ -50,6 +50,11 @@ impl Engine {
         self.flows.revision(workspace, flow, revision)
     }
 
+    /// The registered definition of a task, if there is one.
+    pub fn task_definition(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<Arc<Json>>, StoreError> {
+        self.services().task_definition(workspace, name)
+    }
+
     /// Checks each declared input by itself.
     pub fn check_inputs(&self, workspace: &WorkspaceId, flow: &LoadedFlow, given: &Json) -> Vec<CheckedInput> {
         let memory = Memory::default();

@@ -212,12 +212,15 @@ pub struct Errand {
     /// Of a webhook: what the payload must hold, path by path.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub matches: Json,
-    /// The task definition that came with the workflow; without it the registered one counts, as it is at the start.
+    /// The task definition that came with the workflow, or a template that gives one; without it the registered one counts, as it is at the start.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub task_definition: Json,
     /// Counts instead of that of the task definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_count: Option<u32>,
+    /// Where that count is computed: of a task that a dynamic fork makes. Null is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_count_from: Option<Template>,
     /// What the step has to show before anybody has said anything; a map of templates.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub output: Json,

@@ -80,9 +80,14 @@ impl Definition {
 }
 
 impl Evaluator<'_> {
-    /// The definition that came with the workflow, else the registered one.
+    /// The definition that came with the workflow, else the registered one. That of a task which a dynamic fork has made
+    /// is an expression.
     pub(crate) fn definition(&self, own: &Json, name: &str) -> Result<Option<Definition>, Failure> {
-        let stored = match own {
+        let given = match own {
+            Json::String(_) => self.json(own)?.to_plain_json().unwrap_or(Json::Null),
+            own => own.clone(),
+        };
+        let stored = match &given {
             Json::Null => {
                 let found = self.services.task_definition(self.workspace, name).map_err(|error| {
                     crate::away::note(&error);

@@ -46,10 +46,17 @@ impl Evaluator<'_> {
         self.hold_input(schemas.input.as_ref(), &input)?;
         let wait_ms = self.wait_ms(wait)?;
         let is_simple = errand.kind == ErrandKind::Simple;
+        let count = match &errand.retry_count_from {
+            Some(template) => {
+                self.json(&Json::String(template.clone()))?.to_plain_json().and_then(|count| count.as_u64())
+            }
+            None => errand.retry_count.map(u64::from),
+        };
+        let count = count.map_or(definition.retry_count, |count| u32::try_from(count).unwrap_or(u32::MAX));
         let terms = ErrandTerms {
             domain: if is_simple { self.domain(&queue)? } else { None },
             priority: self.priority(),
-            retry: definition.retry(errand.retry_count.unwrap_or(definition.retry_count)).filter(|_| is_simple),
+            retry: definition.retry(count).filter(|_| is_simple),
             jitter_ms: Some(i64::from(definition.backoff_jitter_ms)).filter(|ms| *ms > 0),
             delay_ms: None,
             response_ms: limit_ms(definition.response_timeout_seconds).filter(|_| is_simple),

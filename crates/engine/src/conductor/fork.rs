@@ -37,6 +37,7 @@ struct Forked {
     input: Value,
     sub_workflow: Value,
     definition: Value,
+    retry_count: Value,
 }
 
 /// `tasks`, one entry for each task, and `references`, their names.
@@ -90,6 +91,7 @@ fn entry(task: Forked) -> Value {
         ("input", task.input),
         ("subWorkflowParam", task.sub_workflow),
         ("taskDefinition", task.definition),
+        ("retryCount", task.retry_count),
     ];
     Value::map(entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
@@ -121,6 +123,7 @@ fn simple(input: &Value, inputs: &[Value], optional: bool, fork: &str, is_first:
             input: merged(own, Some(index)),
             sub_workflow: sub_workflow.clone(),
             definition: Value::Null,
+            retry_count: Value::Null,
         }
     };
     inputs.iter().enumerate().map(forked).collect()
@@ -148,6 +151,7 @@ fn listed(config: &Value, input: &Value, param: &str) -> Result<Vec<Forked>, Fai
                 input: merged(own, inputs.get(&reference)),
                 sub_workflow: task.get("subWorkflowParam").unwrap_or(Value::Null),
                 definition: task.get("taskDefinition").unwrap_or(Value::Null),
+                retry_count: task.get("retryCount").unwrap_or(Value::Null),
                 reference,
             })
         })
@@ -175,6 +179,7 @@ fn legacy(input: &Value, param: &str) -> Result<Vec<Forked>, Failure> {
                 input: merged(task.get("input").unwrap_or(Value::Null), None),
                 sub_workflow: Value::Null,
                 definition: Value::Null,
+                retry_count: Value::Null,
             })
         })
         .collect()

@@ -19,6 +19,7 @@
 //! | `names` | keys that are made of what has arrived |
 //! | `timetable` | schedules |
 //! | `story` | a run as its door shows it |
+//! | `places` | where the first tasks of a fork and its JOIN stand |
 
 mod definitions;
 mod dynamic;
@@ -30,6 +31,7 @@ mod messages;
 mod names;
 mod notes;
 mod others;
+mod places;
 mod resources;
 mod roots;
 mod schemas;
@@ -49,5 +51,5 @@ pub(crate) use schemas::misfit;
 pub(crate) use starts::strategy;
 pub use starts::sub_workflow_output;
 pub(crate) use states::moments;
-pub use story::{TaskStory, WorkflowStory};
+pub use story::{TaskStory, WorkflowStory, renamed};
 pub use timetable::{Timetable, check_cron, is_timetable, upcoming};

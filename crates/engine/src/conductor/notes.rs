@@ -91,6 +91,11 @@ impl Notes {
         self.tasks.iter().filter_map(own)
     }
 
+    /// The attempt at a step that was made last.
+    pub fn attempt_of(&self, step: &StepKey) -> u32 {
+        self.tasks.values().find(|note| note.step == *step).map_or(1, |note| note.retry_count + 1)
+    }
+
     /// No other dynamic fork has computed its tasks before.
     pub fn is_first_fork(&self, task: &Task, flow: &LoadedFlow) -> bool {
         let forks = |note: &Note| {
@@ -108,8 +113,13 @@ impl Notes {
             Event::StepStarted { step, at, .. } => self.started(step, *at, loops, flow),
             Event::AttemptFailed { step, attempt, failure, .. } => {
                 if let Some(note) = self.of(step, loops, flow) {
-                    note.retry_count = *attempt;
+                    note.retry_count = attempt.saturating_sub(1);
                     note.reason = Some(failure.message().to_owned());
+                }
+            }
+            Event::Intent { step, attempt, .. } | Event::ErrandSet { step, attempt, .. } => {
+                if let Some(note) = self.of(step, loops, flow) {
+                    note.retry_count = attempt.saturating_sub(1);
                 }
             }
             Event::StepEnded { step, outcome, at, tolerated, failure, .. } => {

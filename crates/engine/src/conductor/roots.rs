@@ -2,10 +2,12 @@
 
 use super::notes::Note;
 use super::resources::environment;
-use crate::scope::ExprScope;
+use crate::scope::{ExprScope, RunScope};
 use indexmap::IndexMap;
 use semel_core::ir::{ConductorFlow, Task};
-use semel_core::run::{Concluded, EndStatus, Phase, RunState, TERMINATED_AS_FAILED, conclusion_of, ended_status};
+use semel_core::run::{
+    Concluded, EndStatus, Phase, RunState, StepKey, TERMINATED_AS_FAILED, conclusion_of, ended_status, errand_id,
+};
 use semel_expr::conductor::render_tree;
 use semel_expr::{Budget, Scope, Value};
 
@@ -23,7 +25,7 @@ impl ExprScope<'_> {
             "workflow" => Some(self.workflow_root()),
             "CPEWF_TASK_ID" => {
                 let run = self.run?;
-                Some(Value::str(run.state.step_id(run.step?).hex()))
+                Some(Value::str(task_id(run.state, run.step?, attempt_at(run.state, run.step?))))
             }
             "~item" => self.memory.rounds_around(self.run?.step?, self.flow).pop().map(|round| round.value),
             "~failure" => self.failure_root(),
@@ -70,7 +72,8 @@ impl ExprScope<'_> {
 
     fn task_root(&self, reference: &str, note: &Note, task: &Task) -> Value {
         let run = self.run;
-        let id = run.map_or(Value::Null, |run| Value::str(run.state.step_id(&note.step).hex()));
+        let id = |run: RunScope<'_>| Value::str(task_id(run.state, &note.step, note.retry_count + 1));
+        let id = run.map_or(Value::Null, id);
         let word = task.type_name.strip_prefix("conductor.").unwrap_or(&task.type_name);
         let name = task.conductor.as_ref().map_or(word, |own| own.name.as_str());
         let time = |at: Option<semel_core::Millis>| whole(at.map_or(0, |at| at.0));
@@ -120,14 +123,29 @@ impl ExprScope<'_> {
             _ => IndexMap::new(),
         };
         let failed = self.memory.failed_step.as_ref();
+        let failed = failed.map(|step| task_id(run.state, step, self.memory.notes.attempt_of(step)));
         given.extend(map([
             ("workflowId", Value::str(run.id.to_string())),
             ("reason", concluded.failure.as_ref().map_or(Value::Null, |failure| Value::str(failure.message()))),
             ("failureStatus", Value::str(status_of_end(concluded))),
-            ("failureTaskId", failed.map_or(Value::Null, |step| Value::str(run.state.step_id(step).hex()))),
+            ("failureTaskId", failed.map_or(Value::Null, Value::str)),
             ("failedWorkflow", self.failed_workflow(concluded)),
         ]));
         Some(Value::map(given))
+    }
+
+    /// A task as workflows show it, which call its input and output otherwise than expressions do.
+    fn told_task(&self, reference: &str, note: &Note, task: &Task) -> Value {
+        let mut told = match self.task_root(reference, note, task) {
+            Value::Map(fields) => fields.as_ref().clone(),
+            _ => IndexMap::new(),
+        };
+        for (name, outside) in [("input", "inputData"), ("output", "outputData")] {
+            if let Some(value) = told.get(name).cloned() {
+                told.insert(outside.to_owned(), value);
+            }
+        }
+        Value::map(told)
     }
 
     /// The run that has failed, as whoever makes up for it is told of it.
@@ -145,11 +163,21 @@ impl ExprScope<'_> {
             ("output", output),
             (
                 "tasks",
-                Value::list(tasks.map(|(reference, note, task)| self.task_root(reference, note, task)).collect()),
+                Value::list(tasks.map(|(reference, note, task)| self.told_task(reference, note, task)).collect()),
             ),
         ]));
         Value::map(told)
     }
+}
+
+/// How a task is called outside: each attempt has a name of its own.
+pub(crate) fn task_id(state: &RunState, step: &StepKey, attempt: u32) -> String {
+    errand_id(state.step_id(step), attempt).uuid().to_string()
+}
+
+/// The attempt at a step that is being made.
+pub(crate) fn attempt_at(state: &RunState, step: &StepKey) -> u32 {
+    state.steps.get(step).map_or(1, |step| step.attempt.max(1))
 }
 
 /// A scope in which tasks have no input: what ends the circle of inputs that name each other.

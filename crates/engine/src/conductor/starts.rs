@@ -1,5 +1,6 @@
 //! Which workflow a task starts, and under which key.
 
+use super::roots::{attempt_at, task_id};
 use crate::api::FlowLookupError;
 use crate::away;
 use crate::children::Start;
@@ -181,8 +182,8 @@ impl Evaluator<'_> {
     /// What a workflow hears of its parent.
     pub(crate) fn parent_words(&self, key: &StepKey, priority: &Value, domains: &Value) -> Json {
         let mut words = self.words_of_parent();
-        let step_id = self.scope.run.map(|run| run.state.step_id(key).hex()).unwrap_or_default();
-        words["workflowTaskId"] = Json::String(step_id);
+        let own = self.scope.run.map(|run| task_id(run.state, key, attempt_at(run.state, key)));
+        words["workflowTaskId"] = Json::String(own.unwrap_or_default());
         for (name, value) in [("priority", priority), ("taskToDomain", domains)] {
             if *value != Value::Null {
                 words[name] = value.to_masked_json();

@@ -3,17 +3,14 @@
 //! The name of an event is made of the attempt and the moment. So it may be published twice, by whoever hands a task out
 //! and by the run that hears of it later, and what handlers do of it happens once.
 
+use super::roots::task_id;
 use crate::evaluate::Evaluator;
 use crate::flows::LoadedFlow;
 use semel_core::Hash16;
 use semel_core::ir::{LeafMode, Moment, Task, TaskKind};
-use semel_core::run::{Event, StepKey, StepOutcome, errand_id};
+use semel_core::run::{Event, StepKey, StepOutcome};
 use semel_expr::Value;
 use serde_json::{Map, Value as Json, json};
-
-fn is_errand(task: &Task) -> bool {
-    matches!(task.kind, TaskKind::Leaf { mode: LeafMode::Errand, .. })
-}
 
 /// Nothing between its beginning and its end says that it is being done.
 fn begins_at_once(task: &Task) -> bool {
@@ -79,7 +76,6 @@ impl Evaluator<'_> {
         let note = self.scope.memory.notes.get(&own.reference);
         let attempt = if attempt > 0 { attempt } else { note.map_or(1, |note| note.retry_count + 1) };
         let step_id = run.state.step_id(step);
-        let task_id = if is_errand(task) { errand_id(step_id, attempt) } else { step_id };
         let mut rows = Vec::new();
         for (place, told) in own.on_state_change.iter().filter(|told| told.at == moment).enumerate() {
             let id = Hash16::of(&[
@@ -102,7 +98,7 @@ impl Evaluator<'_> {
             let reason = note.and_then(|note| note.reason.clone()).filter(|_| moment == Moment::Failed);
             let event = format!("conductor:{}:{}", self.own().name, told.event_type);
             for (name, value) in [
-                ("taskId", json!(task_id.uuid().to_string())),
+                ("taskId", json!(task_id(run.state, step, attempt))),
                 ("taskType", json!(if word == "SIMPLE" { own.name.as_str() } else { word })),
                 ("taskDefName", json!(own.name)),
                 ("referenceTaskName", json!(own.reference)),

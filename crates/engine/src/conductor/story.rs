@@ -4,6 +4,7 @@
 //! what was known there; of an errand that is out its row says who has it. Companions are not told of, and a JOIN is
 //! shown from the moment its fork begins, as there.
 
+use super::places::put_in_order;
 use crate::api::FlowLookupError;
 use crate::flows::LoadedFlow;
 use crate::handle::Engine;
@@ -19,7 +20,7 @@ use semel_expr::Value;
 use semel_expr::conductor::{print, render_text, render_tree};
 use semel_store::{ErrandRow, StoreError, WholeRun};
 use serde_json::{Map, Value as Json, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Journal rows read at a time.
@@ -31,6 +32,8 @@ pub struct WorkflowStory {
     pub flow: Arc<LoadedFlow>,
     pub tasks: Vec<TaskStory>,
     pub variables: Json,
+    /// Registered task definitions by name, of those tasks that have one.
+    pub definitions: BTreeMap<String, Arc<Json>>,
     /// When failed tasks were last tried again because somebody asked.
     pub retried_at: Option<Millis>,
 }
@@ -116,13 +119,23 @@ impl Engine {
             memory: Memory::default(),
             tasks: Vec::new(),
             newest: BTreeMap::new(),
+            shown_early: Vec::new(),
+            rounds: BTreeMap::new(),
             retried_at: None,
         };
         teller.read()?;
         teller.look_at_errands()?;
         let variables = teller.memory.variables.as_ref().unwrap_or(&flow.vars).to_masked_json();
-        let (tasks, retried_at) = (teller.tasks, teller.retried_at);
-        Ok(Some(WorkflowStory { run: whole, flow, tasks, variables, retried_at }))
+        let (mut tasks, early, retried_at) = (teller.tasks, teller.shown_early, teller.retried_at);
+        tasks.retain(|task| !is_dropped(&task.step, &flow, &teller.rounds));
+        early.iter().for_each(|(fork, join)| put_in_order(&mut tasks, &flow, fork, join));
+        let mut definitions = BTreeMap::new();
+        for name in tasks.iter().map(|task| task.name.as_str()).collect::<BTreeSet<_>>() {
+            if let Some(found) = self.task_definition(workspace, name)? {
+                definitions.insert(name.to_owned(), found);
+            }
+        }
+        Ok(Some(WorkflowStory { run: whole, flow, tasks, variables, definitions, retried_at }))
     }
 }
 
@@ -161,6 +174,10 @@ struct Teller<'a> {
     tasks: Vec<TaskStory>,
     /// Where the newest attempt at a step is.
     newest: BTreeMap<StepKey, usize>,
+    /// Forks, each with the JOIN that is shown from its beginning on.
+    shown_early: Vec<(StepKey, StepKey)>,
+    /// How many rounds of each loop have ended.
+    rounds: BTreeMap<StepKey, u32>,
     retried_at: Option<Millis>,
 }
 
@@ -275,6 +292,11 @@ impl Teller<'_> {
                 let output = public(output.json());
                 if let Some(task) = self.entry(step, at) {
                     task.output = output;
+                }
+            }
+            Event::StepEnded { step, .. } if step.iteration_number().is_some() => {
+                if let (Some(round), Some(around)) = (step.iteration_number(), step.parent()) {
+                    self.rounds.insert(around, round + 1);
                 }
             }
             Event::StepEnded { step, outcome, at, tolerated, output, failure } => {
@@ -392,6 +414,7 @@ impl Teller<'_> {
             if let Some(mut shown) = self.make(&key, at).filter(|_| !self.newest.contains_key(&key)) {
                 shown.status = "IN_PROGRESS";
                 self.push(shown);
+                self.shown_early.push((step.clone(), key));
             }
         }
     }
@@ -422,8 +445,10 @@ impl Teller<'_> {
     fn attempt(&mut self, step: &StepKey, attempt: u32, at: Millis) -> Option<&mut TaskStory> {
         let known = self.entry(step, at)?;
         if known.retry_count + 1 < attempt {
+            let id = errand_id(known.step_id, attempt);
             let next = TaskStory {
-                id: errand_id(known.step_id, attempt),
+                id,
+                input: renamed(&known.input, &[known.id], id),
                 status: "SCHEDULED",
                 retry_count: attempt - 1,
                 retried: false,
@@ -558,6 +583,33 @@ fn with_row(task: &mut TaskStory, row: &ErrandRow) {
         task.output = public(progress);
     }
     task.callback_after_s = (row.free_at.since(more.set_at) / 1_000).max(0);
+}
+
+/// Whether a step is part of a round that its loop does not keep: `keepLastN` drops the tasks of older rounds.
+fn is_dropped(step: &StepKey, flow: &LoadedFlow, rounds: &BTreeMap<StepKey, u32>) -> bool {
+    step.iterations().iter().any(|(around, round)| {
+        let keeps = match flow.index.task(around.task_id()).map(|task| &task.kind) {
+            Some(TaskKind::LoopUntil(spec)) => spec.do_while.as_ref().and_then(|own| own.keep_last),
+            _ => None,
+        };
+        let ended = rounds.get(around).copied().unwrap_or(0);
+        keeps.is_some_and(|keeps| round + keeps < ended)
+    })
+}
+
+/// A request with the name of this attempt where that of an earlier one stands: it is computed once for all of them.
+pub fn renamed(request: &Json, earlier: &[Hash16], own: Hash16) -> Json {
+    match request {
+        Json::String(text) => {
+            let named = |text: String, id: &Hash16| text.replace(&id.uuid().to_string(), &own.uuid().to_string());
+            Json::String(earlier.iter().fold(text.clone(), named))
+        }
+        Json::Array(items) => items.iter().map(|item| renamed(item, earlier, own)).collect(),
+        Json::Object(fields) => {
+            Json::Object(fields.iter().map(|(name, value)| (name.clone(), renamed(value, earlier, own))).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// Conductor passes by what only chooses or forks.

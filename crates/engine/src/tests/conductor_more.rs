@@ -168,6 +168,8 @@ fn a_failure_workflow_is_told_of_the_one_that_failed_and_is_named_by_it() {
     let tasks: Vec<(&Json, &Json)> =
         told["tasks"].as_array().unwrap().iter().map(|task| (&task["referenceTaskName"], &task["status"])).collect();
     assert_eq!(tasks, [(&json!("p"), &json!("COMPLETED")), (&json!("t"), &json!("FAILED_WITH_TERMINAL_ERROR"))]);
+    assert_eq!(told["tasks"][0]["outputData"], json!({"result": "done"}), "as workflows show it");
+    assert_eq!(given["failureTaskId"], json!(row.id.uuid().to_string()), "the name that the task has outside");
 }
 
 #[test]

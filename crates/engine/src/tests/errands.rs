@@ -91,6 +91,50 @@ fn a_worker_gets_the_input_and_its_answer_is_the_output() {
 }
 
 #[test]
+fn a_dynamic_fork_gives_workers_tasks_by_the_definition_that_counts_for_each() {
+    let fork = json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN_DYNAMIC", "dynamicForkTasksParam": "tasks",
+        "dynamicForkTasksInputParamName": "inputs",
+        "inputParameters": {"tasks": "${workflow.input.tasks}", "inputs": "${workflow.input.inputs}"}});
+    let join = json!({"name": "j", "taskReferenceName": "j", "type": "JOIN"});
+    let task = |reference: &str| json!({"name": "charge", "taskReferenceName": reference});
+    let mut counted = task("counted");
+    counted["retryCount"] = json!(2);
+    let mut defined = task("defined");
+    defined["taskDefinition"] = json!({"name": "charge", "retryCount": 1, "retryDelaySeconds": 0});
+    let mut world = World::new();
+    define(
+        &world,
+        json!({"name": "charge", "retryCount": 0, "retryDelaySeconds": 0, "inputTemplate": {"from": "template"}}),
+    );
+    let id =
+        world.push_workflow(&json!({"name": "w", "tasks": [fork, join], "outputParameters": {"j": "${j.output}"}}));
+    let input = json!({"tasks": [task("registered"), counted, defined], "inputs": {"registered": {"amount": 5}}});
+    let run = world.admit(&format!("conductor:{id}"), None, input).run.unwrap().id;
+    world.drain();
+    let round = |row: &ErrandRow| row.more.step.iterations()[0].1;
+    let mut rows = take(&world);
+    rows.sort_by_key(round);
+    let given: Vec<Json> = rows.iter().map(|row| row.more.request.clone().unwrap()).collect();
+    assert_eq!(given, [json!({"amount": 5, "from": "template"}), json!({"from": "template"}), json!({})]);
+    answer(&mut world, &rows[1], failed(false)).unwrap();
+    answer(&mut world, &rows[2], failed(false)).unwrap();
+    world.pass(1);
+    let mut again = take(&world);
+    again.sort_by_key(round);
+    assert_eq!(again.iter().map(|row| (round(row), row.more.attempt)).collect::<Vec<_>>(), [(1, 2), (2, 2)]);
+    answer(&mut world, &again[0], failed(false)).unwrap();
+    world.pass(1);
+    let last = take(&world).remove(0);
+    assert_eq!((round(&last), last.more.attempt), (1, 3), "its own count is 2");
+    for row in [&rows[0], &again[1], &last] {
+        answer(&mut world, row, done()).unwrap();
+    }
+    world.run_down();
+    assert_eq!(world.status(run), Status::Completed, "{}", world.failure(run));
+    assert_eq!(world.outputs(run)["j"]["counted"], json!({"paid": true}));
+}
+
+#[test]
 fn a_failed_attempt_is_set_out_again_with_the_same_request_even_after_a_crash() {
     let mut world = World::new();
     define(&world, json!({"retryCount": 1, "retryDelaySeconds": 5}));

@@ -127,6 +127,7 @@ fn forked(fork: &str, kind: &str, optional: bool) -> Step {
             matches: Json::Null,
             task_definition: Json::String(item("taskDefinition")),
             retry_count: None,
+            retry_count_from: Some(item("retryCount")),
             output: Json::Null,
         })
     };

@@ -42,6 +42,7 @@ fn errand_of(task: &Task, kind: ErrandKind, queue: String) -> Errand {
         matches: matches.cloned().unwrap_or(Json::Null),
         task_definition: task.task_definition.clone(),
         retry_count: task.retry_count,
+        retry_count_from: None,
         output: Json::Null,
     }
 }

@@ -64,19 +64,33 @@ pub fn compile_text(text: &str, limits: &Limits) -> Result<CompiledWorkflow, Vec
 
 /// Compiles one definition.
 pub fn compile(definition: &Json, limits: &Limits) -> Result<CompiledWorkflow, Vec<Violation>> {
-    compile_as(definition, limits, None)
+    compile_as(definition, limits, None, References::Own)
 }
 
 /// Compiles one definition that is stored under another id than its name and version say.
 pub fn compile_under(definition: &Json, limits: &Limits, id: String) -> Result<CompiledWorkflow, Vec<Violation>> {
-    compile_as(definition, limits, Some(id))
+    compile_as(definition, limits, Some(id), References::Own)
+}
+
+/// What its expressions may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum References {
+    /// Its own tasks only.
+    Own,
+    /// Anything: it stands inside another one, whose author may have meant that one's tasks. They are null in it.
+    Any,
 }
 
 /// `id` is that of a definition inside another one.
-fn compile_as(definition: &Json, limits: &Limits, id: Option<String>) -> Result<CompiledWorkflow, Vec<Violation>> {
+fn compile_as(
+    definition: &Json,
+    limits: &Limits,
+    id: Option<String>,
+    references: References,
+) -> Result<CompiledWorkflow, Vec<Violation>> {
     let (workflow, mut violations) = model::read(definition);
     let Some(workflow) = workflow else { return Err(violations) };
-    violations.extend(validate::violations(&workflow, limits));
+    violations.extend(validate::violations(&workflow, limits, references));
     let lowered = lower::workflow(&workflow, id, limits);
     match lowered {
         Ok(compiled) if violations.is_empty() => Ok(compiled),

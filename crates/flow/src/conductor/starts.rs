@@ -2,7 +2,7 @@
 
 use super::lower::{Lowering, literal, retry, step_of, subflow};
 use super::model::Task;
-use super::{Violation, compile_as};
+use super::{References, Violation, compile_as};
 use semel_core::admission::PresetName;
 use semel_core::ir::{ConductorFlow, StartTerms, SubflowSpec, Task as Step, TaskKind, step_name};
 use semel_expr::conductor::is_expression;
@@ -115,7 +115,8 @@ impl Lowering<'_> {
         };
         let name = format!("{}~{}", self.flow_id, step_name(&task.reference));
         let version = u32::try_from(version).unwrap_or(u32::MAX);
-        match compile_as(definition, self.limits, Some(ConductorFlow::flow_id(&name, version))) {
+        let id = ConductorFlow::flow_id(&name, version);
+        match compile_as(definition, self.limits, Some(id), References::Any) {
             Ok(compiled) => {
                 self.inner.push(compiled.flow);
                 self.inner.extend(compiled.inner);

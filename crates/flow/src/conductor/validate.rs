@@ -1,7 +1,7 @@
 //! Conductor's rules about a definition, in its words, and what this build does not have, in ours.
 
-use super::Violation;
 use super::model::{Task, Workflow};
+use super::{References, Violation};
 use semel_core::limits::Limits;
 use semel_core::wait;
 use semel_expr::conductor::{is_expression, roots};
@@ -44,8 +44,8 @@ const BUILT: &[&str] = &[
 /// Types whose answer can be kept for others. What is computed on the spot is computed each time, which gives the same.
 const CACHED: &[&str] = &["SIMPLE", "HTTP", "INLINE", "LAMBDA", "JSON_JQ_TRANSFORM"];
 
-pub fn violations(workflow: &Workflow, limits: &Limits) -> Vec<Violation> {
-    let mut check = Check { workflow, references: BTreeSet::new(), found: Vec::new() };
+pub fn violations(workflow: &Workflow, limits: &Limits, may_name: References) -> Vec<Violation> {
+    let mut check = Check { workflow, may_name, references: BTreeSet::new(), found: Vec::new() };
     check.workflow();
     let mut tasks = Vec::new();
     for task in &workflow.tasks {
@@ -67,6 +67,7 @@ pub fn violations(workflow: &Workflow, limits: &Limits) -> Vec<Violation> {
 
 struct Check<'a> {
     workflow: &'a Workflow,
+    may_name: References,
     references: BTreeSet<&'a str>,
     found: Vec<Violation>,
 }
@@ -346,7 +347,8 @@ impl<'a> Check<'a> {
         match value {
             Json::String(text) => {
                 for root in roots(text) {
-                    let known = root == "workflow"
+                    let known = self.may_name == References::Any
+                        || root == "workflow"
                         || SYSTEM_NAMES.contains(&root.as_str())
                         || self.references.contains(root.as_str())
                         // Made at run time by a dynamic fork.

@@ -56,6 +56,21 @@ fn the_identity_of_a_flow_is_its_name_and_version() {
     assert_eq!((flow.namespace.as_str(), flow.id.as_str()), ("conductor", "a b@3"));
 }
 
+/// Conductor looks at the expressions of a workflow, and not at those of a definition inside it, which see its own tasks.
+#[test]
+fn a_definition_inside_another_one_may_name_tasks_that_it_does_not_have() {
+    let noop =
+        |input: &str| json!({"name": "n", "taskReferenceName": "n", "type": "NOOP", "inputParameters": {"x": input}});
+    let sub = |input: &str| {
+        json!({"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "subWorkflowParam":
+            {"name": "inner", "workflowDefinition": {"name": "inner", "tasks": [noop(input)]}}})
+    };
+    let compiled = compile(&with_tasks(json!([sub("${outside.output.x}")])), &Limits::default()).expect("is taken");
+    assert_eq!(compiled.inner.len(), 1);
+    let own = "tasks[0].inputParameters.x: taskReferenceName: outside for given task: n input value: x of input parameter: ${outside.output.x} is not defined in workflow definition.";
+    assert_eq!(said(&with_tasks(json!([noop("${outside.output.x}")]))), [own]);
+}
+
 /// Clients that build workflows in code register such forks; Conductor fails them when a workflow gets there.
 #[test]
 fn a_fork_without_its_join_is_an_end() {

@@ -27,6 +27,8 @@ pub fn shape(route: &Route) -> Option<Shape> {
         }
         (Verb::Get, "/api/metadata/taskdefs/{name}" | "/api/metadata/workflow/{name}") => shows(map()),
         (Verb::Get, "/api/metadata/workflow/names-and-versions") => shows(map()),
+        (Verb::Get, "/api/metadata/workflow/names") => shows(list(text())),
+        (Verb::Get, "/api/metadata/workflow/{name}/versions") => shows(list(map())),
         (Verb::Put, "/api/metadata/workflow") => shows(bulk()),
         (_, path) if conductor_resources::is_own(path) => return conductor_resources::shape(route),
         (_, path) if path.starts_with("/api/metadata/") => stays_silent(),

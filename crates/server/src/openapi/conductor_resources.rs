@@ -21,13 +21,16 @@ pub fn is_own(path: &str) -> bool {
         "/api/webhook",
         "/webhook",
     ];
-    bases.iter().any(|base| path.starts_with(base)) || path.ends_with("/tags")
+    bases.iter().any(|base| path.starts_with(base)) || path.ends_with("/tags") || path.ends_with("/rate-limit")
 }
 
 pub fn shape(route: &Route) -> Option<Shape> {
     Some(match (route.method, route.path) {
         (Verb::Get, path) if path.ends_with("/tags") && path != "/api/scheduler/schedules/tags" => shows(list(tag())),
         (_, path) if path.ends_with("}/tags") => stays_silent(),
+        (Verb::Get, "/api/metadata/workflow/{name}/rate-limit") => {
+            shows(object([has("concurrentExecLimit", number()), has("rateLimitKey", text())]))
+        }
         (Verb::Get | Verb::Post, "/api/secrets") => shows(list(text())),
         (Verb::Get, "/api/secrets-v2") => shows(list(object([has("name", text()), has("tags", list(tag()))]))),
         (Verb::Get, "/api/secrets/{name}" | "/api/environment/{name}") => says(TEXT),
@@ -36,8 +39,7 @@ pub fn shape(route: &Route) -> Option<Shape> {
             shows(list(object([has("name", text()), has("value", text()), has("tags", list(tag()))])))
         }
         (Verb::Post, "/api/scheduler/schedules") => shows(map()),
-        // Empty where there is none.
-        (Verb::Get, "/api/scheduler/schedules/{name}") => stays_silent(),
+        (Verb::Get, "/api/scheduler/schedules/{name}") => shows(map()),
         (Verb::Get, "/api/scheduler/schedules" | "/api/scheduler/schedules/tags") => shows(list(map())),
         (Verb::Get, "/api/scheduler/schedules/search" | "/api/scheduler/search/executions") => {
             shows(object([has("totalHits", number()), has("results", list(map()))]))
@@ -73,6 +75,8 @@ pub fn shape(route: &Route) -> Option<Shape> {
             has("results", list(human())),
         ])),
         (Verb::Get, "/api/human/tasks/{id}") => shows(human()),
+        (Verb::Get, "/api/human/tasks/{id}/conductorTask") => shows(map()),
+        (Verb::Get, "/api/human/tasks/getTaskDisplayNames") => shows(list(text())),
         (Verb::Post, "/api/human/tasks/{id}/claim" | "/api/human/tasks/{id}/externalUser/{user}") => shows(human()),
         (Verb::Post, "/api/human/template") => shows(any()),
         (Verb::Post, "/api/human/template/bulk") => shows(list(map())),

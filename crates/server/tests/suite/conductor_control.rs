@@ -116,6 +116,129 @@ fn url(text: &str) -> String {
 }
 
 #[tokio::test]
+async fn a_join_stands_behind_the_first_task_of_each_branch() {
+    let world = World::new().await;
+    let join = |on: Json| json!({"name": "j", "taskReferenceName": "j", "type": "JOIN", "joinOn": on});
+    let branches = json!([[pick("a", "1"), simple("b")], [simple("c")]]);
+    let fork = json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": branches});
+    world.define(json!({"name": "forks", "tasks": [fork, join(json!(["b", "c"]))]})).await;
+    let some = json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": branches});
+    world.define(json!({"name": "some", "tasks": [some, join(json!(["a", "c"]))]})).await;
+    let made = json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN_DYNAMIC",
+        "inputParameters": {"forkTaskName": "work", "forkTaskInputs": [{"n": 1}, {"n": 2}]}});
+    world.define(json!({"name": "made", "tasks": [made, join(json!([]))]})).await;
+    for (name, expected) in [
+        ("forks", json!(["f", "a", "c", "j", "b"])),
+        ("some", json!(["f", "a", "c", "j", "b"])),
+        ("made", json!(["f", "_work_0", "_work_1", "j"])),
+    ] {
+        let id = world.start(json!({"name": name})).await;
+        let mut workflow = world.get(&id).await;
+        for _ in 0..1_000 {
+            if workflow["tasks"].as_array().unwrap().len() == expected.as_array().unwrap().len() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+            workflow = world.get(&id).await;
+        }
+        let shown: Vec<&Json> =
+            workflow["tasks"].as_array().unwrap().iter().map(|task| &task["referenceTaskName"]).collect();
+        assert_eq!(json!(shown), expected, "{name}");
+        let order: Vec<&Json> = workflow["tasks"].as_array().unwrap().iter().map(|task| &task["seq"]).collect();
+        assert_eq!(json!(order), json!((1..=order.len()).collect::<Vec<_>>()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_shows_the_definition_that_counts_for_it() {
+    let world = World::new().await;
+    let server = &world.server;
+    server.json("POST", "/api/metadata/taskdefs", json!([{"name": "work", "retryCount": 7}])).await.expect(200);
+    let own = json!({"name": "own", "taskReferenceName": "o", "type": "SIMPLE",
+        "taskDefinition": {"name": "own", "retryCount": 1}, "inputParameters": {"x": 1}});
+    world.define(json!({"name": "defined", "tasks": [simple("a"), own]})).await;
+    let id = world.started("defined").await;
+    let task = world.task(&id, "a").await;
+    assert_eq!((&task["taskDefinition"]["retryCount"], &task["taskDefinition"]["name"]), (&json!(7), &json!("work")));
+    assert_eq!(task["workflowTask"]["taskDefinition"], task["taskDefinition"]);
+    let taken = server.get("/api/tasks/poll/work").await.expect(200).json;
+    assert_eq!(taken["taskDefinition"], task["taskDefinition"]);
+    assert_eq!(taken["workflowTask"], task["workflowTask"], "a worker sees all of it");
+    world.complete(&id, "a", json!({})).await;
+    let taken = server.get("/api/tasks/poll/own").await.expect(200).json;
+    assert_eq!(
+        (&taken["taskDefinition"]["retryCount"], &taken["workflowTask"]["inputParameters"]["x"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+/// What is given to somebody outside, so that they can say what became of the task.
+#[tokio::test]
+async fn the_id_of_a_task_is_the_same_in_expressions_and_outside() {
+    let world = World::new().await;
+    let own = json!({"id": "${CPEWF_TASK_ID}", "text": "task ${CPEWF_TASK_ID}!"});
+    let wait = json!({"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": own});
+    let after = json!({"name": "again", "taskReferenceName": "s", "type": "SIMPLE", "inputParameters":
+        {"id": "${CPEWF_TASK_ID}", "before": "${w.taskId}"}, "taskDefinition": {"name": "again", "retryCount": 1, "retryDelaySeconds": 0}});
+    let inner = json!({"name": "inner", "tasks": [simple("x")]});
+    let sub = json!({"name": "sub", "taskReferenceName": "sub", "type": "SUB_WORKFLOW",
+        "subWorkflowParam": {"name": "inner", "workflowDefinition": inner}});
+    world.define(json!({"name": "ids", "tasks": [wait, after, sub]})).await;
+    let id = world.started("ids").await;
+    let waits = world.task(&id, "w").await;
+    let name = waits["taskId"].as_str().unwrap();
+    assert_eq!(waits["inputData"], json!({"id": name, "text": format!("task {name}!")}));
+    let result = json!({"taskId": waits["inputData"]["id"], "workflowInstanceId": id, "status": "COMPLETED"});
+    world.server.json("POST", "/api/tasks", result).await.expect(200);
+    world.settled(&id).await;
+    for _ in 0..2 {
+        let taken = world.server.get("/api/tasks/poll/again").await.expect(200).json;
+        assert_eq!((&taken["inputData"]["id"], &taken["inputData"]["before"]), (&taken["taskId"], &json!(name)));
+        assert_eq!(world.task(&id, "s").await["inputData"], taken["inputData"]);
+        let status = if taken["retryCount"] == 0 { "FAILED" } else { "COMPLETED" };
+        let result = json!({"taskId": taken["taskId"], "workflowInstanceId": id, "status": status});
+        world.server.json("POST", "/api/tasks", result).await.expect(200);
+        world.settled(&id).await;
+    }
+    let sub = world.task(&id, "sub").await;
+    let child = world.get(sub["subWorkflowId"].as_str().unwrap()).await;
+    assert_eq!((&child["parentWorkflowTaskId"], &child["parentWorkflowId"]), (&sub["taskId"], &json!(id)));
+}
+
+#[tokio::test]
+async fn a_loop_that_keeps_its_last_rounds_shows_the_tasks_of_those() {
+    let world = World::new().await;
+    let looped = json!({"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "items": "${workflow.input.all}",
+        "inputParameters": {"keepLastN": 2}, "loopOver": [pick("p", "${l.output.loopItem}")]});
+    world.define(json!({"name": "keeps", "tasks": [looped, pick("after", "x")]})).await;
+    let id = world.start(json!({"name": "keeps", "input": {"all": [1, 2, 3, 4]}})).await;
+    world.settled(&id).await;
+    let workflow = world.get(&id).await;
+    let names: Vec<&Json> =
+        workflow["tasks"].as_array().unwrap().iter().map(|task| &task["referenceTaskName"]).collect();
+    assert_eq!(json!(names), json!(["l", "p__3", "p__4", "after"]));
+    assert_eq!(workflow["tasks"][0]["outputData"]["iteration"], 4);
+}
+
+#[tokio::test]
+async fn an_answer_that_shows_the_workflow_shows_what_comes_next() {
+    let world = World::new().await;
+    let script = json!({"name": "i", "taskReferenceName": "i", "type": "INLINE",
+        "inputParameters": {"evaluatorType": "javascript", "expression": "$.n + 1", "n": 1}});
+    world.define(json!({"name": "next", "tasks": [simple("a"), script, simple("b")]})).await;
+    let id = world.started("next").await;
+    let shown =
+        world.server.json("POST", &format!("/api/tasks/{id}/a/COMPLETED/sync"), json!({})).await.expect(200).json;
+    let tasks: Vec<Json> = shown["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| json!([task["referenceTaskName"], task["status"]]))
+        .collect();
+    assert_eq!(json!(tasks), json!([["a", "COMPLETED"], ["i", "COMPLETED"], ["b", "SCHEDULED"]]));
+}
+
+#[tokio::test]
 async fn a_workflow_is_paused_resumed_and_ended_and_a_repeat_is_granted() {
     let world = World::new().await;
     let id = world.started("waits").await;

@@ -39,6 +39,27 @@ async fn tags_are_added_replaced_and_removed() {
 }
 
 #[tokio::test]
+async fn a_limit_of_its_own_address_is_a_tag() {
+    let server = Server::start();
+    workflow(&server, "limited", "NOOP", json!({})).await;
+    let address = "/api/metadata/workflow/limited/rate-limit";
+    server.get(address).await.expect(404);
+    server.json("PUT", address, json!({"concurrentExecLimit": 10, "rateLimitKey": "mine"})).await.expect(200);
+    assert_eq!(server.get(address).await.expect(200).json, json!({"concurrentExecLimit": 10, "rateLimitKey": "mine"}));
+    server.json("PUT", address, json!({"concurrentExecLimit": 3})).await.expect(200);
+    let tags = server.get("/api/metadata/workflow/limited/tags").await.expect(200).json;
+    assert_eq!(tags, json!([{"key": "limited", "type": "RATE_LIMIT", "value": 3}]));
+    server.json("PUT", address, json!({"concurrentExecLimit": 0})).await.expect(400);
+    server
+        .json("PUT", address, json!({"concurrentExecLimit": 3, "rateLimitKey": "${workflow.input.x}"}))
+        .await
+        .expect(400);
+    server.json("DELETE", address, json!({})).await.expect(200);
+    server.get(address).await.expect(404);
+    server.json("PUT", "/api/metadata/workflow/nobody/rate-limit", json!({"concurrentExecLimit": 1})).await.expect(404);
+}
+
+#[tokio::test]
 async fn a_rate_limit_tag_limits() {
     let server = Server::start();
     workflow(&server, "w", "WAIT", json!({})).await;
@@ -236,6 +257,35 @@ async fn a_person_takes_a_task_alone_and_completes_it() {
     assert!(search(json!({"states": ["ASSIGNED", "PENDING", "IN_PROGRESS"]})).await.is_empty());
     server.json("POST", &task("/update?complete=true"), json!({})).await.expect(404);
     server.get("/api/human/tasks/nothing").await.expect(404);
+    assert_eq!(server.get(&task("/conductorTask")).await.expect(200).json["status"], "COMPLETED");
+    // Forgotten, and once more by a client that has not heard of it.
+    for _ in 0..2 {
+        server.json("DELETE", &format!("/api/human/tasks/delete/{id}"), json!({})).await.expect(200);
+    }
+    assert!(search(json!({"states": ["COMPLETED"]})).await.is_empty());
+    server.get(&task("")).await.expect(404);
+}
+
+#[tokio::test]
+async fn a_task_that_is_waited_for_is_not_deleted() {
+    let server = Server::start();
+    let definition = json!({"displayName": "Please look", "assignments": [{"assignee": {"user": "ada"}}]});
+    workflow(&server, "w", "HUMAN", json!({"__humanTaskDefinition": definition})).await;
+    let run = server.json("POST", "/api/workflow", json!({"name": "w"})).await.expect(200).text;
+    let tasks = server.get(&format!("/api/workflow/{run}")).await.expect(200).json["tasks"].clone();
+    let id = tasks[0]["taskId"].as_str().unwrap();
+    let names = async |kind: &str| {
+        let path = format!("/api/human/tasks/getTaskDisplayNames?searchType={kind}");
+        server.get(&path).await.expect(200).json
+    };
+    assert_eq!(names("ADMIN").await, json!(["Please look"]));
+    assert_eq!(names("INBOX").await, json!([]), "it is for ada");
+    server.get("/api/human/tasks/getTaskDisplayNames?searchType=ALL").await.expect(400);
+    let refused = server.json("DELETE", &format!("/api/human/tasks/delete/{id}"), json!({})).await.expect(409);
+    assert!(refused.json["message"].as_str().unwrap().contains(&run), "{}", refused.text);
+    server.json("DELETE", "/api/human/tasks/delete", json!([id])).await.expect(409);
+    server.json("DELETE", "/api/human/tasks/delete", json!(["nothing"])).await.expect(404);
+    assert_eq!(server.get(&format!("/api/human/tasks/{id}")).await.expect(200).json["state"], "ASSIGNED");
 }
 
 #[tokio::test]

@@ -35,8 +35,14 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Get, "/health" | "/api/version" | "/api/token/userInfo") => read(route.path, Own),
         (Verb::Post, "/api/token") => ("/api/token".into(), "{}".into(), 401, false, Own),
         (Verb::Get, "/api/metadata/taskdefs" | "/api/metadata/workflow") => read(route.path, Own),
-        (Verb::Get, "/api/metadata/workflow/names-and-versions" | "/api/metadata/workflow/latest-versions") => {
-            read(route.path, Own)
+        (
+            Verb::Get,
+            "/api/metadata/workflow/names"
+            | "/api/metadata/workflow/names-and-versions"
+            | "/api/metadata/workflow/latest-versions",
+        ) => read(route.path, Own),
+        (Verb::Get, "/api/metadata/workflow/{name}/versions") => {
+            read(&format!("/api/metadata/workflow/{WORKFLOW}/versions"), Own)
         }
         (Verb::Post, "/api/metadata/taskdefs") => write(route.path, json!([{"name": "new"}]).to_string(), Own),
         (Verb::Put, "/api/metadata/taskdefs") => {

@@ -16,7 +16,9 @@ const NAME: &str = "marked-thing";
 pub fn is_own(path: &str) -> bool {
     let bases = ["/api/metadata/tags", "/api/metadata/webhook", "/api/secrets", "/api/environment", "/api/scheduler"];
     let more = ["/api/schema", "/api/event", "/api/human", "/api/webhook", "/webhook"];
-    bases.iter().chain(&more).any(|base| path.starts_with(base)) || path.ends_with("}/tags")
+    bases.iter().chain(&more).any(|base| path.starts_with(base))
+        || path.ends_with("}/tags")
+        || path.ends_with("/rate-limit")
 }
 
 struct World {
@@ -67,10 +69,14 @@ impl World {
             ("event", "/api/event"),
             ("environment", "/api/environment"),
             ("task", "/api/metadata/task"),
+            ("template", "/api/human/template"),
         ] {
             let tag = json!([{"key": "k", "value": kind}]).to_string();
             world.ask("PUT", &format!("{base}/{NAME}/tags"), &tag, Some(&admin)).await.expect(200);
         }
+        let limit = json!({"key": NAME, "value": 9, "type": "RATE_LIMIT"}).to_string();
+        let tags = format!("/api/metadata/workflow/{NAME}/tags");
+        world.ask("POST", &tags, &limit, Some(&admin)).await.expect(200);
         for _ in 0..2_000 {
             let rows = world.server.store.errands(&WorkspaceId::default(), semel_core::ir::ErrandKind::Human, None, 9);
             if let Some(row) = rows.unwrap().first() {
@@ -132,7 +138,6 @@ fn case(route: &Route, world: &World) -> Option<Case> {
     let handler = |name: &str| json!({"name": name, "event": "e", "actions": [action]});
     let tag = json!([{"key": "new", "value": "x"}]);
     Some(match (route.method, route.path) {
-        (Verb::Get, "/api/scheduler/schedules/{name}") => reads(200),
         (Verb::Get, path) if path.ends_with("/pause") && path.contains("{name}") => of(json!({}), true, 404),
         // It is not paused: nothing is to be written.
         (_, path) if path.ends_with("/resume") && path.contains("{name}") => of(json!({}), false, 404),
@@ -151,6 +156,10 @@ fn case(route: &Route, world: &World) -> Option<Case> {
         (_, "/webhook/{name}" | "/api/webhook/{name}") => of(json!({}), true, 200),
         (Verb::Get, path) if path.contains('{') => reads(404),
         (Verb::Get, _) => reads(200),
+        (Verb::Put, "/api/metadata/workflow/{name}/rate-limit") => of(json!({"concurrentExecLimit": 2}), true, 404),
+        // Its workflow waits for it.
+        (Verb::Delete, "/api/human/tasks/delete/{id}") => Case { status: 409, ..of(json!({}), false, 404) },
+        (Verb::Delete, "/api/human/tasks/delete") => Case { status: 409, ..of(json!([world.human]), false, 404) },
         (Verb::Delete, path) if path.ends_with("/tags") => of(json!([{"key": "k", "value": kind(path)}]), true, 404),
         (_, path) if path.ends_with("/tags") => of(tag, true, 404),
         (Verb::Delete, _) => of(json!({}), true, 404),
@@ -185,7 +194,7 @@ fn case(route: &Route, world: &World) -> Option<Case> {
 
 /// The value of the tag that a thing has.
 fn kind(path: &str) -> &'static str {
-    let kinds = ["workflow", "secrets", "schedule", "webhook", "event", "environment", "task"];
+    let kinds = ["workflow", "secrets", "schedule", "webhook", "event", "environment", "template", "task"];
     kinds.into_iter().find(|kind| path.contains(kind)).unwrap_or("")
 }
 

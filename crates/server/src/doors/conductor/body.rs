@@ -68,6 +68,14 @@ pub fn field(object: &Map<String, Json>, name: &str) -> Result<Option<String>, P
     }
 }
 
+/// What would stand in a storage of the client's cannot be read from there: nothing is taken for it.
+pub fn refuse_stored(object: &Map<String, Json>, name: &str, instead: &str) -> Result<(), Problem> {
+    match field(object, name)?.filter(|path| !path.is_empty()) {
+        None => Ok(()),
+        Some(_) => Err(Problem::field(name, format!("there is no external storage for payloads: send `{instead}`"))),
+    }
+}
+
 /// A whole number of an object that is not below 0; clients also send it as text, and an empty one for none.
 pub fn whole(object: &Map<String, Json>, name: &str) -> Result<Option<u64>, Problem> {
     let wrong = || Problem::field(name, "must be a whole number, 0 or more");

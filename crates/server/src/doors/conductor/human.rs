@@ -20,6 +20,7 @@ use semel_core::ir::ErrandKind;
 use semel_engine::{ErrandAnswer, ErrandError};
 use semel_store::{Done, ErrandRow, ErrandWord, HUMAN_TASKS};
 use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeSet;
 
 /// Where the input of a task says who it is for.
 const DEFINITION: &str = "__humanTaskDefinition";
@@ -147,10 +148,8 @@ fn hide(mut entry: Json, payloads: bool) -> Json {
     entry
 }
 
-pub async fn search(call: Call) -> Answer {
-    let wanted = Wanted(body::object(&call)?);
-    let start = usize::try_from(body::whole(&wanted.0, "start")?.unwrap_or(0)).unwrap_or(usize::MAX);
-    let size = usize::try_from(body::whole(&wanted.0, "size")?.unwrap_or(15).min(SIZE_MAX)).unwrap_or(15);
+/// Those that are waited for.
+async fn open(call: &Call) -> Result<Vec<Json>, Problem> {
     let mut found = Vec::new();
     let mut after = None;
     while found.len() < LOOKED_MAX {
@@ -160,9 +159,17 @@ pub async fn search(call: Call) -> Answer {
         let Some(last) = rows.last() else { break };
         after = Some(last.id);
         for row in rows {
-            found.push(loaded(&call, row).await?.entry(true));
+            found.push(loaded(call, row).await?.entry(true));
         }
     }
+    Ok(found)
+}
+
+pub async fn search(call: Call) -> Answer {
+    let wanted = Wanted(body::object(&call)?);
+    let start = usize::try_from(body::whole(&wanted.0, "start")?.unwrap_or(0)).unwrap_or(usize::MAX);
+    let size = usize::try_from(body::whole(&wanted.0, "size")?.unwrap_or(15).min(SIZE_MAX)).unwrap_or(15);
+    let mut found = open(&call).await?;
     if wanted.names("states")?.is_some_and(|states| states.iter().any(|state| state == "COMPLETED")) {
         let ended = documents::all(&call, HUMAN_TASKS, "").await?;
         found.extend(ended.into_iter().filter(|row| row.key.ends_with("\nended")).map(|row| row.value));
@@ -350,6 +357,70 @@ async fn settle(call: &Call, human: Human) -> Answer {
         remember(call, &human, said).await?;
     }
     done()
+}
+
+/// `DELETE /human/tasks/delete/{id}`: forgets a task that has ended. One that is waited for stays: its workflow would
+/// wait for ever.
+pub async fn delete(call: Call) -> Answer {
+    delete_one(&call, call.param("id")?).await?;
+    done()
+}
+
+/// The same for a list of them; nothing is forgotten if one of them cannot be.
+pub async fn delete_many(call: Call) -> Answer {
+    let ids = body::texts(&call)?;
+    for id in &ids {
+        refuse_open(&call, id).await?;
+    }
+    for id in &ids {
+        delete_one(&call, id).await?;
+    }
+    done()
+}
+
+async fn delete_one(call: &Call, text: &str) -> Result<(), Problem> {
+    let id = refuse_open(call, text).await?;
+    for what in ["ended", "assignee", "claimant"] {
+        documents::delete(call, HUMAN_TASKS, &note_key(id, what)).await?;
+    }
+    Ok(())
+}
+
+/// One that has ended, or was forgotten before: clients repeat what they got no answer to.
+async fn refuse_open(call: &Call, text: &str) -> Result<Hash16, Problem> {
+    let id = read_id(text).ok_or_else(|| unknown(text))?;
+    let row = match super::tasks::row(call, id).await {
+        Ok(row) => row,
+        // Its workflow was removed.
+        Err(problem) if problem.code == Code::TaskUnknown => {
+            let known = documents::find(call, HUMAN_TASKS, &note_key(id, "ended")).await?;
+            return known.map(|_| id).ok_or(problem);
+        }
+        Err(problem) => return Err(problem),
+    };
+    if row.kind != ErrandKind::Human {
+        return Err(unknown(text));
+    }
+    if row.open {
+        let detail = format!("workflow {} waits for the task {text}; complete it, or end the workflow", row.run);
+        return Err(Problem::new(Code::NotPossible, detail));
+    }
+    Ok(id)
+}
+
+/// `GET /human/tasks/getTaskDisplayNames`: of all that are open, or with `searchType=INBOX` of those of the caller.
+pub async fn display_names(call: Call) -> Answer {
+    let own = match body::query(&call, "searchType")?.as_deref() {
+        None | Some("ADMIN") => None,
+        Some("INBOX") => Some(call.principal()?.name.clone()),
+        Some(other) => return Err(Problem::query("searchType", format!("`{other}` is neither ADMIN nor INBOX"))),
+    };
+    let is_own = |entry: &Json| {
+        own.as_ref().is_none_or(|own| [&entry["assignee"], &entry["claimant"]].iter().any(|one| one["user"] == **own))
+    };
+    let all = open(&call).await?;
+    let named = all.iter().filter(|entry| is_own(entry)).filter_map(|entry| entry["displayName"].as_str());
+    ok(named.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>())
 }
 
 async fn remember(call: &Call, human: &Human, output: Json) -> Result<(), Problem> {

@@ -1,5 +1,6 @@
 //! `/api/human/template`: forms for tasks that people do, by name and version.
 
+use super::tags::{self, Kind};
 use super::{body, documents, done};
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
@@ -92,6 +93,10 @@ pub async fn get(call: Call) -> Answer {
     ok(find(&call, name, None).await?.ok_or_else(|| unknown(name))?)
 }
 
+pub async fn check(call: &Call, name: &str) -> Result<(), Problem> {
+    find(call, name, None).await?.map(|_| ()).ok_or_else(|| unknown(name))
+}
+
 fn path_version(call: &Call) -> Result<u32, Problem> {
     call.param("version")?.parse().map_err(|_| Problem::query("version", "must be a version"))
 }
@@ -107,6 +112,7 @@ pub async fn delete(call: Call) -> Answer {
     if rows.is_empty() {
         return Err(unknown(name));
     }
+    tags::forget(&call, Kind::Template, name).await?;
     for row in rows {
         documents::delete(&call, HUMAN_TEMPLATES, &row.key).await?;
     }

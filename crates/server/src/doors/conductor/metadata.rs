@@ -12,7 +12,7 @@ use semel_engine::workflows::{WorkflowError, name_and_version};
 use semel_flow::conductor::Violation;
 use semel_store::{FlowRow, PushRule};
 use serde_json::{Map, Value as Json, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Registers one definition; with `overwrite` it takes the place of what is there. A list is taken too.
 pub async fn create(call: Call) -> Answer {
@@ -106,6 +106,22 @@ pub async fn names_and_versions(call: Call) -> Answer {
         (name.to_owned(), versions.into_iter().map(|(_, entry)| entry).collect::<Vec<Json>>().into())
     });
     ok(ordered.collect::<Map<String, Json>>())
+}
+
+/// Names of all workflows.
+pub async fn names(call: Call) -> Answer {
+    let rows = all(&call).await?;
+    let names = rows.iter().filter_map(|row| name_and_version(&row.flow)).map(|(name, _)| name);
+    ok(names.collect::<BTreeSet<&str>>())
+}
+
+/// The versions of one of them, oldest first; none of one that is not there.
+pub async fn versions(call: Call) -> Answer {
+    let (name, rows) = (call.param("name")?, all(&call).await?);
+    let known = rows.iter().filter_map(|row| Some((name_and_version(&row.flow)?, row.created_at)));
+    let own = known.filter(|((known, _), _)| *known == name).map(|((_, version), at)| (version, at));
+    let shown = |(version, at): (u32, _)| json!({"name": name, "version": version, "createTime": at});
+    ok(own.collect::<BTreeMap<_, semel_core::Millis>>().into_iter().map(shown).collect::<Vec<Json>>())
 }
 
 pub async fn latest_versions(call: Call) -> Answer {

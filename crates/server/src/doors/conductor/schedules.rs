@@ -207,10 +207,8 @@ pub fn page(call: &Call) -> Result<(usize, usize), Problem> {
 
 /// 200 without a body where there is none: clients take that for "no such schedule".
 pub async fn get(call: Call) -> Answer {
-    match call.app.engine().timetable(&call.workspace()?, call.param("name")?)? {
-        Some(table) => ok(shown(&call, table, &due(&call)?).await?),
-        None => done(),
-    }
+    let table = find(&call, call.param("name")?)?;
+    ok(shown(&call, table, &due(&call)?).await?)
 }
 
 pub async fn delete(call: Call) -> Answer {

@@ -5,6 +5,7 @@
 //! heard: while the answer is being made, and after a caller that has hung up. A caller who sends a key
 //! (`X-Idempotency-key`) is remembered by it, whatever it has heard.
 
+use super::control::head;
 use super::execute::{Show, answer, request_id, settle, waits_for_somebody};
 use super::task::id_text;
 use super::update::{STATUSES, Said, What, tell};
@@ -14,13 +15,17 @@ use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::problem::Problem;
 use parking_lot::Mutex;
+use semel_core::run::Status;
 use semel_core::{Hash16, Millis, RunId};
 use semel_engine::{TaskStory, WorkflowStory};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// How long what follows a task may take to begin.
+const COMES_NEXT: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const TIMEOUT_MS: u64 = 5_000;
 const TIMEOUT_MS_MAX: u64 = 300_000;
 /// How long a caller that has hung up may take to come back.
@@ -101,10 +106,21 @@ pub async fn by_reference(call: Call) -> Answer {
 /// The same; the workflow as it is then.
 pub async fn by_reference_sync(call: Call) -> Answer {
     let (_, pending) = answer_named(&call).await?;
+    at_rest(&call, id_of(&call)?).await?;
     let story = workflow::find(&call.app, &call.workspace()?, id_of(&call)?).await?;
     let answer = ok(workflow::shown(&story, true, call.sees_payloads()));
     pending.heard();
     answer
+}
+
+/// Clients look for what comes next in the workflow that they are answered with: until it waits for somebody, or
+/// [`COMES_NEXT`] is over.
+async fn at_rest(call: &Call, run: RunId) -> Result<(), Problem> {
+    let until = Instant::now() + COMES_NEXT;
+    while head(call, run).await?.status == Status::Running && Instant::now() < until {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Ok(())
 }
 
 async fn answer_named(call: &Call) -> Result<(Hash16, Pending), Problem> {

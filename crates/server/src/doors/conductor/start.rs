@@ -160,6 +160,7 @@ impl Start {
         if fields.get("input").is_some_and(Json::is_null) {
             return Err(Problem::field("input", "input cannot be null; leave it out, or send {}"));
         }
+        body::refuse_stored(fields, "externalInputPayloadStoragePath", "input")?;
         let definition = body::map(fields, "workflowDef")?.map(Json::Object);
         let defined = definition.as_ref().and_then(|definition| definition["name"].as_str()).map(str::to_owned);
         let name = body::field(fields, "name")?.filter(|name| !name.is_empty()).or(defined);
@@ -307,6 +308,8 @@ mod tests {
         let start = read(json!({"name": "w", "version": "", "input": {"a": 1}, "priority": null}), &[]).unwrap();
         assert_eq!((start.version, start.priority, start.input.len()), (None, 0, 1));
         assert!(read(json!({"name": "w", "input": null}), &[]).is_err());
+        assert!(read(json!({"name": "w", "externalInputPayloadStoragePath": "s3/x.json"}), &[]).is_err());
+        assert!(read(json!({"name": "w", "externalInputPayloadStoragePath": ""}), &[]).is_ok());
         assert!(read(json!({"version": 1}), &[]).is_err());
         assert!(read(json!({"name": "w", "priority": 100}), &[]).is_err());
         assert_eq!(read(json!({"workflowDef": {"name": "own", "tasks": []}}), &[]).unwrap().name, "own");

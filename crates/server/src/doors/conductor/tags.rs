@@ -3,7 +3,7 @@
 //! One tag does something: of type `RATE_LIMIT`, its value is how many runs of the workflow go on at once. The others are
 //! kept and shown.
 
-use super::{body, documents, done, events, metadata, schedules, task_defs, webhooks};
+use super::{body, documents, done, events, human_templates, metadata, schedules, task_defs, webhooks};
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::problem::Problem;
@@ -27,6 +27,7 @@ pub enum Kind {
     Variable,
     Webhook,
     Event,
+    Template,
 }
 
 impl Kind {
@@ -39,6 +40,7 @@ impl Kind {
             Kind::Variable => "variable",
             Kind::Webhook => "webhook",
             Kind::Event => "event",
+            Kind::Template => "template",
         }
     }
 
@@ -52,6 +54,7 @@ impl Kind {
             Kind::Variable => super::environment::check(call, name).await,
             Kind::Webhook => webhooks::check(call, name).await,
             Kind::Event => events::check(call, name).await,
+            Kind::Template => human_templates::check(call, name).await,
         }
     }
 }
@@ -87,6 +90,7 @@ of!(secret, Kind::Secret);
 of!(variable, Kind::Variable);
 of!(webhook, Kind::Webhook);
 of!(event, Kind::Event);
+of!(template, Kind::Template);
 
 pub async fn add_to_workflow(call: Call) -> Answer {
     add_all(call, Kind::Workflow).await
@@ -201,6 +205,63 @@ async fn remove_all(call: Call, kind: Kind) -> Answer {
     }
     reread(&call, kind, &name)?;
     done()
+}
+
+/// `GET /metadata/workflow/{name}/rate-limit`: what its tag says, in the words of a definition.
+pub async fn rate_limit(call: Call) -> Answer {
+    let name = call.param("name")?.to_owned();
+    Kind::Workflow.check(&call, &name).await?;
+    match limits(&call, &name).await?.first() {
+        Some((_, tag)) => ok(json!({"concurrentExecLimit": number(&tag["value"]), "rateLimitKey": tag["key"]})),
+        None => Err(Problem::new(Code::DefinitionUnknown, format!("No rate limit is set for workflow {name}"))),
+    }
+}
+
+/// One limit takes the place of the others. All runs of the name share it: its key is a label.
+pub async fn put_rate_limit(call: Call) -> Answer {
+    let (name, fields) = (call.param("name")?.to_owned(), body::object(&call)?);
+    Kind::Workflow.check(&call, &name).await?;
+    let given = match body::whole(&fields, "concurrentExecLimit")? {
+        Some(limit) => Some(limit),
+        None => body::whole(&fields, "concurrentExecutionLimit")?,
+    };
+    let Some(limit) = given.filter(|limit| *limit > 0) else {
+        return Err(Problem::field("concurrentExecLimit", "concurrentExecLimit must be 1 or more"));
+    };
+    let label = body::field(&fields, "rateLimitKey")?.filter(|label| !label.is_empty()).unwrap_or_else(|| name.clone());
+    if label.contains("${") {
+        let text = "a limit of this address is for all runs of the name; a key that is computed is rateLimitConfig";
+        return Err(Problem::field("rateLimitKey", format!("{text} of the definition")));
+    }
+    let (identity, tag) = read(json!({"key": label, "value": limit, "type": RATE_LIMIT}))?;
+    for (before, _) in limits(&call, &name).await?.iter().filter(|(before, _)| !before.ends_with(&identity)) {
+        documents::delete(&call, TAGS, before).await?;
+    }
+    write(&call, Kind::Workflow, &name, vec![(identity, tag)]).await?;
+    done()
+}
+
+pub async fn remove_rate_limit(call: Call) -> Answer {
+    let name = call.param("name")?.to_owned();
+    Kind::Workflow.check(&call, &name).await?;
+    for (key, _) in limits(&call, &name).await? {
+        documents::delete(&call, TAGS, &key).await?;
+    }
+    reread(&call, Kind::Workflow, &name)?;
+    done()
+}
+
+/// The tags of a workflow that limit, each under the key of its row.
+async fn limits(call: &Call, name: &str) -> Result<Vec<(String, Json)>, Problem> {
+    let rows = documents::all(call, TAGS, &tag_key(Kind::Workflow.word(), name, "")).await?;
+    Ok(rows.into_iter().filter(|row| row.value["type"] == RATE_LIMIT).map(|row| (row.key, row.value)).collect())
+}
+
+fn number(value: &Json) -> Json {
+    match value {
+        Json::String(text) => text.trim().parse::<u32>().map_or(Json::Null, Json::from),
+        other => other.clone(),
+    }
 }
 
 /// `GET /metadata/tags`: every tag that something has, once.

@@ -1,14 +1,15 @@
 //! An attempt at a step as a task: as workers are handed it, and as a workflow shows it.
 
+use super::task_defs;
 use super::workflow::{correlation, started_with};
 use crate::call::Call;
 use crate::codes::Code;
 use crate::problem::Problem;
-use semel_core::ir::{FORKED_REFERENCE, TaskKind};
+use semel_core::ir::{ErrandKind, FORKED_REFERENCE, TaskKind};
 use semel_core::run::{StepKey, errand_id, step_id};
 use semel_core::{Hash16, WorkspaceId};
 use semel_engine::flows::LoadedFlow;
-use semel_engine::{Engine, Errand, TaskStory, WorkflowStory};
+use semel_engine::{Engine, Errand, TaskStory, WorkflowStory, renamed};
 use semel_store::{ErrandRow, RunRow, WholeRun};
 use serde_json::{Value as Json, json};
 
@@ -52,8 +53,12 @@ pub fn shown(story: &WorkflowStory, task: &TaskStory, seq: usize, payloads: bool
     let own = story.flow.index.flow.conductor.as_deref();
     let hidden = |value: &Json| if payloads { value.clone() } else { json!({}) };
     let plain = task.plain_reference();
-    let own_task = workflow_task(&story.flow.source, plain)
+    let mut own_task = workflow_task(&story.flow.source, plain)
         .unwrap_or_else(|| json!({"name": task.name, "taskReferenceName": plain, "type": task.type_word}));
+    let registered = story.definitions.get(&task.name).map(|found| &**found);
+    let definition =
+        task_defs::of_task(&own_task["taskDefinition"], registered, &task.name, task.type_word == "SIMPLE");
+    own_task["taskDefinition"] = definition.clone();
     let terms = task.terms.as_ref();
     let seconds = |ms: Option<i64>| ms.map_or(0, |ms| ms / 1_000);
     let mut out = json!({
@@ -80,6 +85,7 @@ pub fn shown(story: &WorkflowStory, task: &TaskStory, seq: usize, payloads: bool
         "taskId": id_text(task.id),
         "callbackAfterSeconds": task.callback_after_s.max(0),
         "workflowTask": own_task,
+        "taskDefinition": definition,
         "workflowPriority": started_with(values).get("priority").cloned().unwrap_or_else(|| json!(0)),
         "iteration": task.iteration,
         "loopOverTask": task.iteration > 0,
@@ -149,15 +155,24 @@ pub fn handed(engine: &Engine, workspace: &WorkspaceId, errand: &Errand) -> Resu
     let flow = engine.flow_revision(workspace, &run.flow, run.revision)?;
     let own = flow.index.flow.conductor.as_deref();
     let reference = reference(engine, workspace, &flow, row)?;
-    let step = step_of(&run, row).unwrap_or(row.id).hex();
     let more = &row.more;
+    let step = step_of(&run, row).unwrap_or(row.id);
+    let earlier: Vec<Hash16> = (1..more.attempt).map(|attempt| errand_id(step, attempt)).collect();
+    let request = renamed(&errand.request, &earlier, row.id);
+    let step = step.hex();
     let round = iteration(&flow, &more.step);
     let plain = flow.index.task(more.step.task_id()).and_then(|task| task.conductor.as_ref());
     let plain = plain.map_or(reference.as_str(), |own| own.reference.as_str());
+    let mut own_task = workflow_task(&flow.source, plain)
+        .unwrap_or_else(|| json!({"name": row.queue, "taskReferenceName": plain, "type": "SIMPLE"}));
+    let registered = engine.task_definition(workspace, &row.queue)?;
+    let is_simple = row.kind == ErrandKind::Simple;
+    let definition = task_defs::of_task(&own_task["taskDefinition"], registered.as_deref(), &row.queue, is_simple);
+    own_task["taskDefinition"] = definition.clone();
     let mut out = json!({
         "taskType": row.queue,
         "status": if row.taken { "IN_PROGRESS" } else { "SCHEDULED" },
-        "inputData": errand.request,
+        "inputData": request,
         "outputData": more.progress.as_ref().map_or_else(|| json!({}), semel_engine::public_json),
         "referenceTaskName": reference,
         "retryCount": more.attempt.saturating_sub(1),
@@ -178,7 +193,8 @@ pub fn handed(engine: &Engine, workspace: &WorkspaceId, errand: &Errand) -> Resu
         "taskId": id_text(row.id),
         "callbackAfterSeconds": 0,
         "workerId": more.seen.worker,
-        "workflowTask": {"name": row.queue, "taskReferenceName": plain, "type": "SIMPLE"},
+        "workflowTask": own_task,
+        "taskDefinition": definition,
         "workflowPriority": started_with(&values).get("priority").cloned().unwrap_or_else(|| json!(0)),
         "iteration": round,
         "loopOverTask": round > 0,

@@ -113,7 +113,10 @@ async fn put(call: &Call, definition: Map<String, Json>) -> Result<(), Problem> 
 
 /// The definition as it was written, with what it leaves out.
 pub fn shown(row: &KvRow) -> Json {
-    let mut out = row.value.clone();
+    with_defaults(row.value.clone())
+}
+
+fn with_defaults(mut out: Json) -> Json {
     for (name, value) in DEFAULTS {
         if out.get(*name).is_none_or(Json::is_null) {
             out[*name] = json!(value);
@@ -131,6 +134,21 @@ pub fn shown(row: &KvRow) -> Json {
     }
     if out.get("inputTemplate").is_none_or(Json::is_null) {
         out["inputTemplate"] = json!({});
+    }
+    out
+}
+
+/// The definition that counts for a task: the one that came with its workflow, the registered one, else what counts
+/// where there is none. Only workers' tasks are tried again, and have to be answered in time, without being asked to.
+pub fn of_task(own: &Json, registered: Option<&Json>, name: &str, is_simple: bool) -> Json {
+    let known = Some(own).filter(|own| own.is_object()).or(registered);
+    let adhoc = || match is_simple {
+        true => json!({}),
+        false => json!({"retryCount": 0, "responseTimeoutSeconds": 0}),
+    };
+    let mut out = with_defaults(known.cloned().unwrap_or_else(adhoc));
+    if out["name"].as_str().is_none_or(str::is_empty) {
+        out["name"] = name.into();
     }
     out
 }
@@ -225,6 +243,20 @@ fn violations(place: usize, fields: &Map<String, Json>) -> Vec<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_definition_of_a_task_is_its_own_else_the_registered_one() {
+        let registered = json!({"name": "work", "retryCount": 1});
+        let shown = |own: Json, registered: Option<&Json>, simple: bool| {
+            let shown = of_task(&own, registered, "work", simple);
+            (shown["name"].clone(), shown["retryCount"].clone(), shown["responseTimeoutSeconds"].clone())
+        };
+        let is = |retries: u32, seconds: u32| (json!("work"), json!(retries), json!(seconds));
+        assert_eq!(shown(json!({"retryCount": 7}), Some(&registered), true), is(7, 3_600));
+        assert_eq!(shown(json!(null), Some(&registered), true), is(1, 3_600));
+        assert_eq!(shown(json!(null), None, true), is(3, 3_600));
+        assert_eq!(shown(json!(null), None, false), is(0, 0));
+    }
 
     #[test]
     fn definitions_are_checked_before_any_is_stored() {

@@ -71,6 +71,7 @@ impl Said {
         if body::field(fields, "workflowInstanceId")?.is_none_or(|id| id.is_empty()) {
             return Err(Problem::field("workflowInstanceId", "Workflow Id cannot be null or empty"));
         }
+        body::refuse_stored(fields, "externalOutputPayloadStoragePath", "outputData")?;
         let status = body::field(fields, "status")?.unwrap_or_else(|| "IN_PROGRESS".to_owned());
         let output = Json::Object(body::map(fields, "outputData")?.unwrap_or_default());
         let said = Said {
@@ -175,6 +176,9 @@ mod tests {
         assert!(matches!(read(with("CANCELED")), Ok(What::Ended(ErrandAnswer::Cancelled { .. }))));
         assert!(read(with("SCHEDULED")).is_err());
         assert!(read(json!({"taskId": ID, "status": "COMPLETED"})).is_err(), "whose task it is");
+        let mut elsewhere = with("COMPLETED");
+        elsewhere["externalOutputPayloadStoragePath"] = json!("out/1.json");
+        assert!(read(elsewhere).is_err(), "an output that nobody can read is none");
     }
 
     #[test]
