@@ -111,6 +111,9 @@ pub struct Active {
     pub status_on_load: Status,
     /// What the head says of `is_active`, as it was read or written last.
     pub head_active: bool,
+    /// Whether this driver has asked the run to go on. One that was loaded may have the result of an op in its journal
+    /// from which nothing has followed yet.
+    pub went_on: bool,
     /// Kestra's word for the state, as of the last commit.
     pub said: &'static str,
     pub erased: bool,
@@ -186,6 +189,7 @@ impl Active {
             created_at: row.created_at,
             status_on_load: row.status,
             head_active: row.active,
+            went_on: false,
             said: state_word(&state),
             erased: row.erased,
             state,
@@ -407,8 +411,8 @@ impl Active {
             .filter(outside)
             .cloned()
             .collect();
-        // What was pure and open is asked for again by the machine.
-        if !inputs.iter().any(|q| matches!(q.input, Input::Start | Input::Recover)) {
+        // What was pure and open is asked for again by the machine, also where a start is lost that another driver has made.
+        if !inputs.iter().any(|q| matches!(q.input, Input::Recover)) {
             inputs.insert(0, Queued { input: Input::Continue, origin: Origin::Internal });
         }
         inputs

@@ -32,7 +32,7 @@ impl Active {
     /// is waited for): the head still says that the run works.
     fn rests_unseen(&self) -> bool {
         let open = self.state.phase == Phase::Open && !self.state.restored;
-        self.head_active && open && !self.state.is_active() && self.queue.is_empty()
+        self.head_active && self.went_on && open && !self.state.is_active() && self.queue.is_empty()
     }
 
     fn build(&mut self) -> RunCommit {

@@ -545,6 +545,7 @@ impl Driver {
         let was_ended = active.state.is_ended();
         let was_restored = active.state.restored;
         let input = queued.input.clone();
+        active.went_on |= matches!(input, Input::Continue | Input::Recover);
         let logs = match &input {
             Input::Evaluated { step, .. } | Input::Performed { step, .. } => {
                 active.logs_ready.remove(step).map(|lines| (step.clone(), lines))
