@@ -157,6 +157,10 @@ impl Evaluator<'_> {
                 }
                 _ => value,
             };
+            if output.required && value == Value::Null {
+                let text = format!("the output `{}` is required, and has no value", output.id);
+                return Err(Failure::new("bad_output", text));
+            }
             out.insert(output.id.clone(), value.to_stored());
         }
         let out = Json::Object(out);

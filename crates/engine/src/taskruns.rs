@@ -351,11 +351,15 @@ impl Telling {
     fn end(&mut self, step: &StepKey, state: KestraState, at: Millis, output: Option<Json>) {
         let output = output.or_else(|| self.outputs.remove(step));
         self.with(step, |run| {
-            let failed_already =
-                matches!(state, KestraState::Failed | KestraState::Killed) && run.attempts.last().is_some_and(ended);
-            // After a restart it is another attempt that has failed.
-            let failed_already = failed_already && run.state() != KestraState::Restarted;
-            if !run.is_group && state != KestraState::Skipped && !failed_already {
+            // After a restart or a retry it is another attempt that has ended; else the last one did, whatever that
+            // means for the task run.
+            let another = match run.state() {
+                KestraState::Restarted => true,
+                KestraState::Retrying => state != KestraState::Killed,
+                _ => false,
+            };
+            let ended_already = !another && run.attempts.last().is_some_and(ended);
+            if !run.is_group && state != KestraState::Skipped && !ended_already {
                 run.open_attempt(run.history.last().map_or(at, |(_, at)| *at));
                 run.close_attempt(state, at);
             }

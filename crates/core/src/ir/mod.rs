@@ -458,6 +458,9 @@ pub struct OutputDef {
     pub output_type: Option<InputType>,
     /// A template or a tree of templates.
     pub value: Json,
+    /// Without a value the run has failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
 }
 
 /// The flow's `idempotency:` block. `None` fields come from the preset.

@@ -67,8 +67,12 @@ impl Lowering<'_> {
     }
 
     fn flow(&self, workflow: &Workflow, tasks: Vec<Step>) -> Flow {
-        let output =
-            |(id, value): (&String, &Json)| OutputDef { id: id.clone(), output_type: None, value: value.clone() };
+        let output = |(id, value): (&String, &Json)| OutputDef {
+            id: id.clone(),
+            output_type: None,
+            value: value.clone(),
+            required: false,
+        };
         let conductor = ConductorFlow {
             name: workflow.name.clone(),
             version: workflow.version,

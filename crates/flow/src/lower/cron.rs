@@ -7,10 +7,18 @@ use jiff::civil::{Date, date};
 /// Longest expression that is looked at.
 const CHARS_MAX: usize = 200;
 
+/// The expression, by the name that all who read it know: one nickname of Kestra's is known to Kestra alone.
+pub(crate) fn known_name(text: &str) -> &str {
+    match text.trim() {
+        text if text.eq_ignore_ascii_case("@midnight") => "@daily",
+        text => text,
+    }
+}
+
 /// Parses a cron expression of five fields (six with seconds) or a nickname such as `@daily`. Whoever computes ticks
 /// uses this too, so that a flow means the same when it is checked and when it runs.
 pub fn parse_cron(text: &str, with_seconds: bool) -> Result<Cron, String> {
-    let text = text.trim();
+    let text = known_name(text);
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '*' | '/' | ',' | '-' | '?' | '#' | '@');
     if text.is_empty() || text.len() > CHARS_MAX {
         return Err(format!("a cron expression has 1 to {CHARS_MAX} characters"));
@@ -89,6 +97,8 @@ mod tests {
             "*/15 * * * 1-5",
             "@daily",
             "@hourly",
+            "@annually",
+            "@midnight",
             "0 0 L * *",
             "0 0 1 JAN *",
             "0 0 29 2 *",

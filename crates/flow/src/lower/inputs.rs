@@ -18,8 +18,8 @@ const COMMON: &[&str] =
 const NOT_BUILT: &[&str] = &["accept", "fields"];
 const OUTPUT: Names = Names {
     what: "an output",
-    allowed: &[&["id", "type", "value", "displayName", "description"]],
-    not_built: &["required"],
+    allowed: &[&["id", "type", "value", "displayName", "description", "required"]],
+    not_built: &[],
 };
 
 const TYPES: &[&str] = &[
@@ -288,7 +288,8 @@ impl<'a> Context<'a> {
             if let (Some(id), Some(value)) = (id, value) {
                 let at = fields.get("id").map_or_else(|| item.at.clone(), |node| node.at.clone());
                 self.unique("output", &id, at, &mut seen);
-                outputs.push(OutputDef { id, output_type, value });
+                let required = self.flag(&fields, "required", false);
+                outputs.push(OutputDef { id, output_type, value, required });
             }
         }
         outputs

@@ -127,13 +127,16 @@ impl<'a> Context<'a> {
 
     fn leaf_task(&mut self, id: Option<String>, node: &'a Node, spec: &'a TaskSpec) -> Option<Task> {
         let own: Vec<&str> = spec.fields.iter().map(|field| field.name).collect();
-        // What is computed on the spot costs nothing to do again.
-        let cache: &[&str] = if spec.mode == LeafMode::Effect { &["taskCache"] } else { &[] };
+        // What works on keys would find them changed, or must change them again.
+        let cache: &[&str] = if spec.mode == LeafMode::Op { &[] } else { &["taskCache"] };
         let names = Names { what: spec.name, allowed: &[&own, COMMON, cache], not_built: LEAF_NOT_BUILT };
         let fields = self.fields(node, names)?;
         if spec.mode != LeafMode::Effect && fields.get("timeout").is_some() {
             let message = format!("{} is computed at once, so `timeout` changes nothing here", spec.name);
             self.report(Finding::warning(codes::NO_EFFECT, fields.key_at("timeout"), message));
+        }
+        if spec.mode == LeafMode::Inline {
+            self.idle_cache(&fields, spec.name);
         }
         let effect = self.effect(&fields);
         let config = self.leaf_config(&fields, spec);
@@ -143,8 +146,10 @@ impl<'a> Context<'a> {
     }
 
     fn structural_task(&mut self, id: Option<String>, node: &'a Node, shape: Shape) -> Option<Task> {
-        let names = Names { what: shape.name(), allowed: &[shape.own_fields(), COMMON], not_built: shape.not_built() };
+        let allowed: &[&[&str]] = &[shape.own_fields(), COMMON, &["taskCache"]];
+        let names = Names { what: shape.name(), allowed, not_built: shape.not_built() };
         let fields = self.fields(node, names)?;
+        self.idle_cache(&fields, shape.name());
         for name in ["effect", "on_doubt", "onDoubt"].into_iter().filter(|name| fields.get(name).is_some()) {
             let message = format!("{} has no effect of its own, so `{name}` changes nothing here", shape.name());
             self.report(Finding::warning(codes::NO_EFFECT, fields.key_at(name), message));
@@ -172,6 +177,14 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// What is computed on the spot comes out the same from the same, and a group asks for nothing itself.
+    fn idle_cache(&mut self, fields: &Fields<'a>, what: &str) {
+        if fields.get("taskCache").is_some() {
+            let message = format!("{what} asks the outside for nothing, so `taskCache` saves nothing here");
+            self.report(Finding::warning(codes::NO_EFFECT, fields.key_at("taskCache"), message));
+        }
+    }
+
     fn cache(&mut self, node: &'a Node) -> Option<CacheSpec> {
         let names = Names { what: "`taskCache`", allowed: &[&["enabled", "ttl"]], not_built: &[] };
         let fields = self.fields(node, names)?;
@@ -194,6 +207,7 @@ impl<'a> Context<'a> {
         if let Some(node) = fields.get("logLevel") {
             self.word(node, "logLevel", LOG_LEVELS);
         }
+        let remembers = matches!(&kind, TaskKind::Leaf { mode: LeafMode::Effect, .. });
         let limit = fields.get("timeout");
         let waits = matches!(&kind, TaskKind::Leaf { mode: LeafMode::Effect, .. } | TaskKind::Pause(_));
         let later = waits && limit.and_then(Node::scalar).is_some_and(Scalar::is_template);
@@ -212,7 +226,7 @@ impl<'a> Context<'a> {
             effect,
             // Decided when all expressions are known.
             keep_output: true,
-            cache: fields.get("taskCache").and_then(|node| self.cache(node)),
+            cache: fields.get("taskCache").and_then(|node| self.cache(node)).filter(|_| remembers),
             conductor: None,
             id: id?,
         })

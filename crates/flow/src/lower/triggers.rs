@@ -356,7 +356,7 @@ impl<'a> Context<'a> {
     fn cron(&mut self, node: &'a Node, with_seconds: bool) -> Option<String> {
         let text = self.literal(node, "cron")?;
         match cron::parse_cron(text, with_seconds) {
-            Ok(parsed) if cron::ever_fires(&parsed) => Some(text.trim().to_owned()),
+            Ok(parsed) if cron::ever_fires(&parsed) => Some(cron::known_name(text).to_owned()),
             Ok(_) => {
                 let message = format!("`{}` never fires", short(text));
                 self.error(codes::BAD_CRON, &node.at, message);

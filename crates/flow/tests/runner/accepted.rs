@@ -436,3 +436,10 @@ fn a_working_directory_begins_with_files_of_the_namespace() {
     let expected = serde_json::json!({"namespaceFiles": {"include": ["*.sql"], "ifExists": "WARN"}});
     assert_eq!((group.tasks[0].id.as_str(), config), ("dir.files", &expected));
 }
+
+#[test]
+fn a_schedule_at_midnight_is_a_daily_one() {
+    let flow = accept(&with("triggers:\n  - {id: t, type: trigger.Schedule, cron: \"@midnight\"}\n")).flow;
+    let TriggerKind::Schedule { cron, .. } = &flow.triggers[0].kind else { panic!("not a schedule") };
+    assert_eq!(cron, "@daily");
+}

@@ -26,7 +26,7 @@ fn typo_in_a_task_field() {
     7 |     allowFailur: true
       |     ^^^^^^^^^^^
       |
-      = note: expected one of: message, level, id, type, description, retry, timeout, disabled, runIf, allowFailure, allowWarning, logLevel, effect, on_doubt, onDoubt
+      = note: expected one of: message, level, id, type, description, retry, timeout, disabled, runIf, allowFailure, allowWarning, logLevel, effect, on_doubt, onDoubt, taskCache
       = help: did you mean `allowFailure`?
     "#);
 }

@@ -13,6 +13,8 @@ use crate::codes::Code;
 use crate::json;
 use crate::problem::Problem;
 use axum::http::HeaderMap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use semel_core::admission::{PresetName, check_key};
 use semel_core::ir::SignatureScheme;
 use semel_core::{Door, FlowRef, WorkspaceId};
@@ -118,9 +120,9 @@ fn signed_id(webhook: &Webhook, headers: &HeaderMap) -> Result<Option<String>, P
     Ok(Some(format!("{}:{id}", webhook.trigger_id)))
 }
 
-/// JSON objects and arrays are read; anything else stays text. No body is null.
+/// JSON objects and arrays are read; other text stays text, and what is no text is base64. No body is null.
 fn body(bytes: &[u8], depth_max: usize) -> Result<Json, Problem> {
-    let text = json::utf8(bytes)?;
+    let Ok(text) = std::str::from_utf8(bytes) else { return Ok(STANDARD.encode(bytes).into()) };
     if text.is_empty() {
         return Ok(Json::Null);
     }
@@ -159,7 +161,7 @@ mod tests {
         assert_eq!(read(b"a=1&b=2"), Ok(json!("a=1&b=2")));
         assert_eq!(read(b"{broken"), Ok(json!("{broken")));
         assert_eq!(read(br#"{"a":1,"a":2}"#), Ok(json!({"a": 2})));
-        assert_eq!(read(b"\xff"), Err(Code::BodyNotUtf8));
+        assert_eq!(read(b"\xff\x00"), Ok(json!("/wA=")), "as Kestra gives it to templates");
         assert_eq!(read(&b"[".repeat(100_000)), Err(Code::JsonTooDeep));
     }
 

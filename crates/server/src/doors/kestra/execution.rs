@@ -5,9 +5,9 @@ use crate::state::AppState;
 use semel_core::ir::{FILES_PART, KEEP_PART};
 use semel_core::run::{KestraState, decode_events};
 use semel_core::{Door, Millis, RunId, WorkspaceId, labels};
-use semel_engine::public_json;
 use semel_engine::taskruns::{History, TaskRun, Telling, Told};
-use semel_store::{FlowRow, RunRow, Store, StoreError, WholeRun};
+use semel_engine::{Engine, public_json};
+use semel_store::{RunRow, Store, StoreError, WholeRun};
 use serde_json::{Map, Value as Json, json};
 
 /// Journal rows read at a time.
@@ -42,28 +42,28 @@ pub fn with_journal(store: &dyn Store, workspace: &WorkspaceId, run: WholeRun) -
             after = row.seq;
         }
         if rows.len() < ROWS as usize {
-            let told = telling.done();
-            let flow = store.flow(workspace, &run.0.flow, Some(run.0.revision))?;
-            let variables = told.variables_over(flow.map_or(Json::Null, |row| of_flow(&row)));
-            return Ok(Whole { run, told, variables });
+            return Ok(Whole { run, told: telling.done(), variables: Json::Null });
         }
     }
 }
 
-/// The variables of a flow, as its author wrote them.
-fn of_flow(row: &FlowRow) -> Json {
-    #[derive(serde::Deserialize)]
-    struct Varied {
-        #[serde(default)]
-        variables: Json,
+impl Whole {
+    /// With the variables of the revision that it runs; flows in use are in memory.
+    pub fn varied(mut self, engine: &Engine) -> Whole {
+        let row = &self.run.0;
+        if let Ok(flow) = engine.flow_revision(&row.workspace, &row.flow, row.revision) {
+            self.variables = self.told.variables_over(flow.index.flow.variables.clone());
+        }
+        self
     }
-    serde_json::from_str::<Varied>(&row.ir).map_or(Json::Null, |flow| flow.variables)
 }
 
 /// The execution of a run of the caller's workspace.
 pub async fn find(app: &AppState, workspace: &WorkspaceId, id: RunId) -> Result<Whole, Problem> {
     let workspace = workspace.clone();
-    app.read(move |store| read(store, &workspace, id)).await?.ok_or_else(Problem::run_unknown)
+    let engine = app.engine().clone();
+    let found = app.read(move |store| Ok(read(store, &workspace, id)?.map(|whole| whole.varied(&engine)))).await?;
+    found.ok_or_else(Problem::run_unknown)
 }
 
 /// The state that lists and single executions show.

@@ -7,9 +7,11 @@ use crate::doors::kestra::execution;
 use crate::doors::kestra::flows::show::flag;
 use axum::response::sse::Event;
 use semel_core::{Door, RunId, WorkspaceId};
+use semel_engine::Engine;
 use semel_store::{RunQuery, RunRow, Store, StoreError, WholeRun};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Executions that are followed together.
 const TOGETHER_MAX: u32 = 1_000;
@@ -19,10 +21,12 @@ struct Told {
     run: RunId,
     payloads: bool,
     sent: Option<u64>,
+    engine: Arc<Engine>,
 }
 
 pub async fn get(call: Call) -> Answer {
-    let told = Told { workspace: call.workspace()?, run: call.run_id()?, payloads: call.sees_payloads(), sent: None };
+    let (workspace, engine) = (call.workspace()?, call.app.engine().clone());
+    let told = Told { workspace, run: call.run_id()?, payloads: call.sees_payloads(), sent: None, engine };
     follow::run(call, vec![Event::default().id("start").data("{}")], told).await
 }
 
@@ -41,7 +45,7 @@ impl Teller for Told {
         }
         self.sent = Some(row.version);
         let over = execution::state_of(row).is_terminal();
-        let shown = execution::shown(&whole, self.payloads, store.now());
+        let shown = execution::shown(&whole.varied(&self.engine), self.payloads, store.now());
         Ok(Look { events: vec![event(over, &shown)], next: if over { Next::End } else { Next::Wait } })
     }
 }

@@ -16,12 +16,13 @@ pub async fn search(call: Call) -> Answer {
 
 /// One page with the total of all. The body is compact, and flows that look for `"total":0` in it find it.
 async fn answer(call: &Call, search: RunSearch) -> Answer {
-    let workspace = call.workspace()?;
+    let (workspace, engine) = (call.workspace()?, call.app.engine().clone());
     let (found, total) = call
         .app
         .read(move |store| {
             let (page, total) = store.search_runs(&workspace, &search)?;
-            let whole = page.into_iter().map(|run| execution::with_journal(store, &workspace, run));
+            let whole =
+                page.into_iter().map(|run| Ok(execution::with_journal(store, &workspace, run)?.varied(&engine)));
             Ok((whole.collect::<Result<Vec<Whole>, _>>()?, total))
         })
         .await?;
@@ -48,7 +49,7 @@ pub async fn of_flow(call: Call) -> Answer {
 /// `POST /executions/latest`: the newest execution of each flow that is named.
 pub async fn latest(call: Call) -> Answer {
     let wanted = flows(&call)?;
-    let (workspace, now) = (call.workspace()?, call.now());
+    let (workspace, engine, now) = (call.workspace()?, call.app.engine().clone(), call.now());
     let found = call
         .app
         .read(move |store| {
@@ -58,7 +59,7 @@ pub async fn latest(call: Call) -> Answer {
                 let labels = vec![query::usual()];
                 let newest = RunSearch { fields, labels, limit: 1, now, ..RunSearch::default() };
                 for run in store.search_runs(&workspace, &newest)?.0 {
-                    found.push(execution::with_journal(store, &workspace, run)?);
+                    found.push(execution::with_journal(store, &workspace, run)?.varied(&engine));
                 }
             }
             Ok(found)
