@@ -1,6 +1,6 @@
 //! Evaluating a step: its `runIf`, then what its kind needs. Pure work is done on the spot.
 
-use crate::conductor::{DYNAMIC, PULL, exit_state};
+use crate::conductor::{DYNAMIC, EVENT, PULL, exit_state};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
 use crate::scope::{ExprScope, Services};
@@ -302,6 +302,9 @@ impl Evaluator<'_> {
                 })?;
                 found.op = Some(self.kv_op(key, &task.type_name, &plain)?);
                 Ok(Evaluated::Op)
+            }
+            LeafMode::Effect if task.type_name == EVENT => {
+                self.effect(task, &task.type_name, &self.message(&config)?, found)
             }
             LeafMode::Effect => self.effect(task, &task.type_name, &config, found),
             LeafMode::Errand if task.type_name == DYNAMIC => self.dynamic(key, task, written, found),

@@ -29,6 +29,7 @@ use semel_store::{
 use semel_tasks::{Home, Log, Outcome, Request, Stop};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const PAGE: u32 = 100;
@@ -97,14 +98,18 @@ impl Engine {
         if !self.is_first() {
             return Ok(());
         }
+        for workspace in self.workspaces_with_handlers()? {
+            while self.hear_page(&workspace).await? {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn workspaces_with_handlers(&self) -> Result<Vec<WorkspaceId>, StoreError> {
         let mut workspaces: Vec<WorkspaceId> = self.store().workspaces()?.into_iter().map(|row| row.id).collect();
         if !workspaces.contains(&WorkspaceId::default()) {
             workspaces.push(WorkspaceId::default());
         }
-        for workspace in workspaces {
-            while self.hear_page(&workspace).await? {}
-        }
-        Ok(())
+        Ok(workspaces)
     }
 
     /// True when there may be more.
@@ -435,6 +440,20 @@ impl Engine {
             Ok(()) => Ok(()),
             Err(ControlError::Store(error)) => Err(error.into()),
             Err(error) => refused(error.to_string()),
+        }
+    }
+}
+
+/// What the active handlers of a workspace listen to.
+pub(crate) fn listened_to(store: &dyn Store, workspace: &WorkspaceId) -> Result<BTreeSet<String>, StoreError> {
+    let (mut found, mut after) = (BTreeSet::new(), None);
+    loop {
+        let rows = store.kv_list(workspace, EVENT_HANDLERS, after.as_deref(), PAGE)?;
+        let active = rows.iter().filter(|row| row.value["active"] == true);
+        found.extend(active.filter_map(|row| row.value["event"].as_str().map(str::to_owned)));
+        match rows.last() {
+            Some(last) if rows.len() == PAGE as usize => after = Some(last.key.clone()),
+            _ => return Ok(found),
         }
     }
 }

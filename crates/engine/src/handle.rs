@@ -63,6 +63,7 @@ pub struct Engine {
     performer: Arc<dyn Performer>,
     /// Polls whose turn has come.
     polls: Mutex<Vec<Poll>>,
+    pub(crate) nats: std::sync::OnceLock<semel_tasks::nats::Nats>,
     pub(crate) bells: Arc<Bells>,
     /// Lines added by others, counted from a random number on.
     pub(crate) added_lines: AtomicU64,
@@ -195,6 +196,7 @@ impl Engine {
             fatal,
             performer,
             polls: Mutex::default(),
+            nats: std::sync::OnceLock::new(),
             bells,
             added_lines: AtomicU64::new(first_line),
         });

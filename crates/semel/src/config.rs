@@ -44,6 +44,8 @@ pub struct Config {
     pub outbound_private_allowed: bool,
     pub outbound_allow: Vec<String>,
     pub secret_key: SecretKey,
+    /// Where events of Conductor's definitions come from and go to, besides the server itself.
+    pub nats: Option<String>,
     pub trigger_scope_workspace: bool,
     pub correlation_guard: bool,
     /// Decision rows older than this go.
@@ -151,6 +153,7 @@ fn settle(file: File) -> Result<Config, Failure> {
         outbound_private_allowed: file.outbound.private == Private::Allow,
         outbound_allow: file.outbound.allow,
         secret_key,
+        nats: file.nats.url,
         trigger_scope_workspace: file.trigger.scope == TriggerScope::Workspace,
         correlation_guard: file.kestra.correlation_guard == CorrelationGuard::Atomic,
         retention_decisions_ms: duration("retention.decisions", decisions)?,

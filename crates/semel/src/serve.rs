@@ -27,6 +27,7 @@ use semel_server::{AppState, ServerConfig, TriggerScope};
 use semel_store::{Store, StoreError, SweepRules, Work, WorkspaceRow};
 use semel_store_postgres::PostgresStore;
 use semel_store_sqlite::{OpenError, SqliteStore};
+use semel_tasks::nats::Nats;
 use semel_tasks::{Equipment, JavascriptConfig, NetConfig, PrivatePolicy, ScriptConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -65,13 +66,18 @@ async fn serve(config: Config, extras: Extras, shell: &Shell) -> Result<Reply, F
     data_dir::prepare(&config.data_dir)?;
     let store = open_store(&config, address)?;
     admin_token::ensure(store.as_ref(), &config, shell)?;
-    let engine = start_engine(store.clone(), &config, address)?;
+    let nats = config.nats.as_deref().map(Nats::new).transpose();
+    let nats = nats.map_err(|error| Failure::config(format!("nats.url: {error}")))?;
+    let engine = start_engine(store.clone(), &config, address, nats.clone())?;
     let app = AppState::new(engine.clone(), server_config(&config));
 
     let shutdown = CancellationToken::new();
     tokio::spawn(until_stopped(stop, extras.until_stdin_ends, shutdown.clone()));
     tokio::spawn(until_poisoned(engine.clone(), shutdown.clone()));
     tokio::spawn(engine.clone().run_background(sweep_rules(&config)));
+    if let Some(nats) = nats {
+        tokio::spawn(engine.clone().listen(nats));
+    }
     tokio::spawn(announce(engine.clone(), config.clone(), address, extras.port_file));
     let mut serving = tokio::spawn(semel_server::serve(listener, app, shutdown.clone()));
     tokio::select! {
@@ -151,7 +157,12 @@ fn ensure_main(store: &dyn Store) -> Result<(), Failure> {
 }
 
 /// Starts the engine, which recovers what an earlier process left.
-fn start_engine(store: Arc<dyn Store>, config: &Config, address: SocketAddr) -> Result<Arc<Engine>, Failure> {
+fn start_engine(
+    store: Arc<dyn Store>,
+    config: &Config,
+    address: SocketAddr,
+    nats: Option<Nats>,
+) -> Result<Arc<Engine>, Failure> {
     let limits = &config.limits;
     let net = NetConfig {
         private: if config.outbound_private_allowed { PrivatePolicy::Allow } else { PrivatePolicy::Deny },
@@ -171,6 +182,7 @@ fn start_engine(store: Arc<dyn Store>, config: &Config, address: SocketAddr) -> 
     };
     let performer = semel_tasks::Performer::equipped(net, equipment)
         .map_err(|error| Failure::config(format!("outbound: {error}")))?;
+    let performer = performer.with_nats(nats.clone());
     let performer = match std::env::current_exe() {
         Ok(program) => performer.with_javascript(JavascriptConfig::new(program, vec![SCRIPT_CHILD.to_owned()])),
         // Then scripts fail with a message, and all else works.

@@ -8,6 +8,7 @@ use crate::TaskError;
 use crate::files::{Desk, Expressions, Files, Home};
 use crate::inline::{Level, LogLine};
 use crate::javascript::{Javascript, JavascriptConfig};
+use crate::nats::Nats;
 use crate::net::{CallError, Lookup, Net, NetConfig, NetError};
 use crate::registry::{self, REGISTRY, Work};
 use crate::script::{ScriptConfig, Scripts};
@@ -126,6 +127,7 @@ pub(crate) struct Tools {
     items: Option<Arc<dyn Expressions>>,
     pub scripts: Option<Arc<Scripts>>,
     pub javascript: Option<Arc<Javascript>>,
+    pub nats: Option<Nats>,
     pub limits: Limits,
 }
 
@@ -230,7 +232,7 @@ impl Performer {
 
     fn with(net: Net) -> Performer {
         let limits = Limits::default();
-        let tools = Tools { net, files: None, items: None, scripts: None, javascript: None, limits };
+        let tools = Tools { net, files: None, items: None, scripts: None, javascript: None, nats: None, limits };
         Performer { tools: Arc::new(tools) }
     }
 
@@ -239,7 +241,7 @@ impl Performer {
         let Equipment { files, items, scripts, limits } = equipment;
         let scripts = scripts.map(|config| Arc::new(Scripts::new(config, limits.scripts_max)));
         let (files, items) = (Some(files), Some(items));
-        let tools = Tools { net: Net::new(&config)?, files, items, scripts, javascript: None, limits };
+        let tools = Tools { net: Net::new(&config)?, files, items, scripts, javascript: None, nats: None, limits };
         Ok(Performer { tools: Arc::new(tools) })
     }
 
@@ -247,6 +249,14 @@ impl Performer {
     pub fn with_javascript(mut self, config: JavascriptConfig) -> Performer {
         if let Some(tools) = Arc::get_mut(&mut self.tools) {
             tools.javascript = Some(Arc::new(Javascript::new(config)));
+        }
+        self
+    }
+
+    /// One that also publishes. To be called before it is shared.
+    pub fn with_nats(mut self, nats: Option<Nats>) -> Performer {
+        if let Some(tools) = Arc::get_mut(&mut self.tools) {
+            tools.nats = nats;
         }
         self
     }

@@ -27,6 +27,7 @@ task_types! { PARTS, PART_WORKS: for_each_item_split, for_each_item_merge }
 // What Conductor's definitions are compiled to. Nobody writes these names, so no catalog has them.
 task_types! {
     CONDUCTOR_SPECS, CONDUCTOR_WORKS:
+    conductor_event,
     conductor_http,
     conductor_script,
 }

@@ -45,6 +45,7 @@ pub use loops::exit_state;
 pub(crate) use messages::{PULL, pulled};
 pub use names::{arrived_name, arrived_value};
 pub use notes::Notes;
+pub(crate) use others::EVENT;
 pub(crate) use resources::limit_by_tag;
 pub use resources::{RATE_LIMIT, SecretValue};
 pub(crate) use schemas::misfit;

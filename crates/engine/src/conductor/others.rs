@@ -13,6 +13,9 @@ use semel_expr::conductor::print;
 use semel_store::{OpKind, StoreError};
 use serde_json::{Map, Value as Json, json};
 
+/// With a sink of the server's own it leaves an event beside its end; with another one it sends a message.
+pub(crate) const EVENT: &str = "conductor.EVENT";
+
 fn refused(message: impl Into<String>) -> Failure {
     Failure::new("bad_config", message)
 }
@@ -42,16 +45,14 @@ impl Evaluator<'_> {
         self.flow.index.flow.conductor.as_deref().cloned().unwrap_or_default()
     }
 
-    /// The event is the step's: it is left in the transaction that records the step, and once.
-    fn published(&self, key: &StepKey, config: &Value) -> Result<OpKind, Failure> {
-        let own = self.own();
-        let (sink, reference) =
-            (text(config, "sink").unwrap_or_default(), text(config, "reference").unwrap_or_default());
-        let event = match sink.strip_prefix("conductor") {
-            Some("") => format!("conductor:{}:{reference}", own.name),
-            Some(rest) if rest.starts_with(':') => format!("conductor:{}{rest}", own.name),
-            _ => return Err(refused(format!("Invalid / Unsupported sink specified: {sink}"))),
-        };
+    /// A message for a queue outside: what the event would say, and where it goes.
+    pub(crate) fn message(&self, config: &Value) -> Result<Value, Failure> {
+        let sink = text(config, "sink").unwrap_or_default();
+        let payload = self.event_payload(config, &sink, &sink)?;
+        Ok(Value::from_json(&json!({"sink": sink, "payload": payload})))
+    }
+
+    fn event_payload(&self, config: &Value, sink: &str, event: &str) -> Result<Map<String, Json>, Failure> {
         let plain = config.get("payload").unwrap_or(Value::Null).to_plain_json();
         let plain = plain.ok_or_else(|| Failure::new("secret_not_allowed", "an event cannot hold a secret"))?;
         let mut payload = match plain {
@@ -62,6 +63,20 @@ impl Evaluator<'_> {
         for (name, value) in [("sink", json!(sink)), ("event_produced", json!(event))] {
             payload.insert(name.to_owned(), value);
         }
+        Ok(payload)
+    }
+
+    /// The event is the step's: it is left in the transaction that records the step, and once.
+    fn published(&self, key: &StepKey, config: &Value) -> Result<OpKind, Failure> {
+        let own = self.own();
+        let (sink, reference) =
+            (text(config, "sink").unwrap_or_default(), text(config, "reference").unwrap_or_default());
+        let event = match sink.strip_prefix("conductor") {
+            Some("") => format!("conductor:{}:{reference}", own.name),
+            Some(rest) if rest.starts_with(':') => format!("conductor:{}{rest}", own.name),
+            _ => return Err(refused(format!("Invalid / Unsupported sink specified: {sink}"))),
+        };
+        let payload = self.event_payload(config, &sink, &event)?;
         let id = self.scope.run.map(|run| run.state.step_id(key).hex()).unwrap_or_default();
         let output = Value::from_json(&Json::Object(payload.clone())).to_stored();
         let row = json!({"id": id, "event": event, "payload": payload});

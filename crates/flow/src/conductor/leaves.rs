@@ -23,8 +23,10 @@ pub fn errand(errand: &Errand) -> TaskKind {
 /// What is told to whoever listens.
 fn event(task: &Task) -> TaskKind {
     let sink = task.sink.clone().unwrap_or_default();
-    let config = json!({"sink": sink, "reference": literal(&task.reference), "payload": task.input});
-    TaskKind::Leaf { mode: LeafMode::Op, config }
+    let config = json!({"sink": &sink, "reference": literal(&task.reference), "payload": task.input});
+    // What goes outside is sent when the intent of it is durable; what stays here is a row beside the end of the task.
+    let mode = if sink.trim().starts_with("nats:") { LeafMode::Effect } else { LeafMode::Op };
+    TaskKind::Leaf { mode, config }
 }
 
 fn errand_of(task: &Task, kind: ErrandKind, queue: String) -> Errand {

@@ -284,10 +284,10 @@ impl<'a> Check<'a> {
     fn sink(&mut self, task: &Task) {
         let sink = task.sink.as_deref().unwrap_or_default().trim();
         self.required(task, "sink", !sink.is_empty());
-        let known = sink.is_empty() || sink == "conductor" || sink.starts_with("conductor:") || is_expression(sink);
-        if !known {
+        let own = sink == "conductor" || sink.starts_with("conductor:") || sink.starts_with("nats:");
+        if !(sink.is_empty() || own || is_expression(sink)) {
             let message = format!(
-                "`{sink}`: there are the sinks `conductor` and `conductor:name`; queues outside (kafka:, sqs:, amqp:, nats:) are not built, send to them with an HTTP task"
+                "`{sink}`: there are the sinks `conductor`, `conductor:name` and `nats:subject`; other queues outside (kafka:, sqs:, amqp:) are not built, send to them with an HTTP task"
             );
             self.say(format!("{}.sink", task.path), message);
         }

@@ -228,7 +228,7 @@ fn each_task_type_has_its_rules() {
         (json!({"type": "EVENT"}), "tasks[0]: sink field is required for taskType: EVENT taskName: t"),
         (
             json!({"type": "EVENT", "sink": "kafka:orders"}),
-            "tasks[0].sink: `kafka:orders`: there are the sinks `conductor` and `conductor:name`; queues outside (kafka:, sqs:, amqp:, nats:) are not built, send to them with an HTTP task",
+            "tasks[0].sink: `kafka:orders`: there are the sinks `conductor`, `conductor:name` and `nats:subject`; other queues outside (kafka:, sqs:, amqp:) are not built, send to them with an HTTP task",
         ),
         (
             json!({"type": "KAFKA_PUBLISH"}),

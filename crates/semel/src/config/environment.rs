@@ -16,6 +16,7 @@ pub fn apply(file: &mut File, variable: impl Fn(&str) -> Option<String>) -> Resu
     text("SEMEL_STORE", &mut file.store);
     path("SEMEL_DATA_DIR", &mut file.data_dir);
     text("SEMEL_LOG_LEVEL", &mut file.log.level);
+    text("SEMEL_NATS_URL", &mut file.nats.url);
     path("SEMEL_SECRETS_KEY_FILE", &mut file.secrets.key_file);
     text("SEMEL_SECRETS_KEY_COMMAND", &mut file.secrets.key_command);
     text("SEMEL_RETENTION_DECISIONS", &mut file.retention.decisions);

@@ -18,6 +18,7 @@ pub struct File {
     pub secrets: Secrets,
     pub trigger: Trigger,
     pub kestra: Kestra,
+    pub nats: NatsServer,
     pub retention: Retention,
     pub scripts: Scripts,
 }
@@ -42,6 +43,12 @@ pub enum LogFormat {
 pub struct Outbound {
     pub private: Private,
     pub allow: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NatsServer {
+    pub url: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

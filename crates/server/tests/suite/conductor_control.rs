@@ -239,6 +239,24 @@ async fn an_answer_that_shows_the_workflow_shows_what_comes_next() {
 }
 
 #[tokio::test]
+async fn a_signal_that_comes_early_finds_the_task_that_is_on_its_way() {
+    let world = World::new().await;
+    let script = json!({"name": "i", "taskReferenceName": "i", "type": "INLINE", "inputParameters": {"evaluatorType": "javascript",
+        "expression": "for (var t = Date.now(); Date.now() - t < 300;); 1"}});
+    let wait = json!({"name": "w", "taskReferenceName": "w", "type": "WAIT"});
+    let inner = json!({"name": "inner", "tasks": [script, wait]});
+    let sub = json!({"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW",
+        "subWorkflowParam": {"name": "inner", "workflowDefinition": inner}});
+    world.define(json!({"name": "early", "tasks": [sub, simple("after")]})).await;
+    let id = world.start(json!({"name": "early"})).await;
+    world.ask("POST", &format!("/api/tasks/{id}/COMPLETED/signal/sync?timeoutMillis=3000")).await.expect(200);
+    world.settled(&id).await;
+    assert_eq!(world.task(&id, "s").await["status"], "COMPLETED");
+    // It waits for a worker now: nobody can signal that.
+    world.ask("POST", &format!("/api/tasks/{id}/COMPLETED/signal/sync")).await.expect(404);
+}
+
+#[tokio::test]
 async fn a_workflow_is_paused_resumed_and_ended_and_a_repeat_is_granted() {
     let world = World::new().await;
     let id = world.started("waits").await;

@@ -1,6 +1,7 @@
 //! One file per task type, and one for those that run scripts. Each has `SPEC`, what the compiler needs to know, and `WORK`, what a
 //! run does with it.
 
+pub mod conductor_event;
 pub mod conductor_http;
 pub mod conductor_script;
 pub mod debug_echo;

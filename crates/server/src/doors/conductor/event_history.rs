@@ -5,6 +5,7 @@ use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::problem::Problem;
 use semel_core::Hash16;
+use semel_engine::NATS;
 use semel_store::{EVENT_EXECUTIONS, EVENT_HANDLERS, EVENT_MESSAGES, KvRow, Store};
 use serde_json::{Value as Json, json};
 
@@ -110,8 +111,10 @@ fn no_queue(call: &Call, code: Code) -> Result<Problem, Problem> {
 pub async fn connectivity(call: Call) -> Answer {
     let sink = body::field(&body::object(&call)?, "sink")?.filter(|sink| !sink.trim().is_empty());
     let sink = sink.ok_or_else(|| Problem::field("sink", "Missing sink"))?;
-    let own = sink == "conductor" || sink.starts_with("conductor:");
-    let reason =
-        if own { String::new() } else { format!("`{sink}`: there are the sinks conductor and conductor:name") };
-    ok(json!({"successful": own, "reason": reason}))
+    let found = match sink.as_str() {
+        own if own == "conductor" || own.starts_with("conductor:") => Ok(()),
+        outside if outside.starts_with(NATS) => call.app.engine().check_nats().await,
+        other => Err(format!("`{other}`: there are the sinks conductor, conductor:name and nats:subject")),
+    };
+    ok(json!({"successful": found.is_ok(), "reason": found.err().unwrap_or_default()}))
 }

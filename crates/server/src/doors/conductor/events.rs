@@ -5,6 +5,7 @@ use super::{body, documents, done};
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::problem::Problem;
+use semel_engine::nats_source;
 use semel_store::{EVENT_HANDLERS, KvRow};
 use serde_json::{Map, Value as Json, json};
 
@@ -12,6 +13,9 @@ use serde_json::{Map, Value as Json, json};
 const ACTIONS: &[&str] =
     &["start_workflow", "complete_task", "fail_task", "terminate_workflow", "update_workflow_variables"];
 const ACTIONS_MAX: usize = 100;
+/// Queues outside that nothing is heard from: a handler of one would wait for ever.
+const OUTSIDE: &[&str] =
+    &["kafka:", "kafka_consumer:", "sqs:", "amqp:", "amqp_queue:", "amqp_exchange:", "nats_stream:", "jsm:"];
 
 fn unknown(name: &str) -> Problem {
     Problem::new(Code::DefinitionUnknown, format!("EventHandler with name {name} not found!"))
@@ -30,8 +34,14 @@ fn checked(given: Json) -> Result<(String, Map<String, Json>), Problem> {
     if name.trim().is_empty() || name.len() > 255 {
         return Err(Problem::field("name", "Missing event handler name"));
     }
-    if body::field(&fields, "event")?.is_none_or(|event| event.trim().is_empty()) {
-        return Err(Problem::field("event", "Missing event location"));
+    let event = body::field(&fields, "event")?.filter(|event| !event.trim().is_empty());
+    let event = event.ok_or_else(|| Problem::field("event", "Missing event location"))?;
+    if let Some(queue) = OUTSIDE.iter().find(|queue| event.starts_with(**queue)) {
+        let message = format!("`{event}`: events of {queue} queues are not built; there are conductor: and nats:");
+        return Err(Problem::field("event", message));
+    }
+    if nats_source(&event).is_some_and(|(subject, group)| subject.is_empty() || group.is_empty()) {
+        return Err(Problem::field("event", format!("`{event}`: write nats:subject, or nats:subject:group")));
     }
     fields.insert("active".to_owned(), body::flag(&fields, "active")?.into());
     let Some(Json::Array(actions)) = fields.get("actions") else {
@@ -152,6 +162,8 @@ mod tests {
             (json!({"name": "h", "actions": action}), "event"),
             (json!({"name": "h", "event": "e"}), "actions"),
             (json!({"name": "h", "event": "e", "actions": 5}), "actions"),
+            (json!({"name": "h", "event": "kafka:orders", "actions": action}), "event"),
+            (json!({"name": "h", "event": "nats:", "actions": action}), "event"),
             (json!({"name": "h", "event": "e", "actions": [{"action": "dance", "dance": {}}]}), "actions"),
             (json!({"name": "h", "event": "e", "actions": [{"action": "fail_task"}]}), "actions"),
             (

@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 
 /// How long what follows a task may take to begin.
 const COMES_NEXT: Duration = Duration::from_secs(1);
+/// How long a workflow may take to get to where it waits for whoever signals already.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const TIMEOUT_MS: u64 = 5_000;
 const TIMEOUT_MS_MAX: u64 = 300_000;
@@ -192,26 +194,44 @@ async fn signal(call: &Call) -> Result<(Hash16, Pending), Problem> {
     let (run, status) = (id_of(call)?, call.param("ref")?.to_owned());
     let said = said(call, &status, None)?;
     let find = async || {
-        blocked(call, run).await?.ok_or_else(|| {
-            let detail = format!("Found no blocked task in workflow {run} to signal");
-            Problem::new(Code::TaskUnknown, detail)
-        })
+        let until = Instant::now() + ON_ITS_WAY;
+        loop {
+            match blocked(call, run).await? {
+                Blocked::At(task) => return Ok(task),
+                // Clients signal as soon as they have seen a task begin; the workflow is on its way.
+                Blocked::NotYet if Instant::now() < until => tokio::time::sleep(LOOK_AGAIN).await,
+                Blocked::NotYet | Blocked::Nowhere => {
+                    let detail = format!("Found no blocked task in workflow {run} to signal");
+                    return Err(Problem::new(Code::TaskUnknown, detail));
+                }
+            }
+        }
     };
     answer_once(call, run, &format!("signal/{status}"), said, find).await
 }
 
+/// Where a workflow waits for somebody.
+enum Blocked {
+    At(Hash16),
+    /// Something goes on by itself.
+    NotYet,
+    Nowhere,
+}
+
 /// The first task of the workflow, or of one below it, that waits for somebody.
-async fn blocked(call: &Call, run: RunId) -> Result<Option<Hash16>, Problem> {
+async fn blocked(call: &Call, run: RunId) -> Result<Blocked, Problem> {
     let mut open = vec![(run, 0)];
+    let mut goes_on = false;
     while let Some((run, depth)) = open.pop() {
         let story: WorkflowStory = workflow::find(&call.app, &call.workspace()?, run).await?;
         if let Some(task) = story.tasks.iter().find(|task| waits_for_somebody(task) || is_human(task)) {
-            return Ok(Some(task.id));
+            return Ok(Blocked::At(task.id));
         }
+        goes_on |= story.run.0.status == Status::Running;
         let children = story.tasks.iter().rev().filter(|task| task.is_open()).filter_map(|task| task.child);
         open.extend(children.filter(|_| depth < DEPTH_MAX).map(|child| (child, depth + 1)));
     }
-    Ok(None)
+    Ok(if goes_on { Blocked::NotYet } else { Blocked::Nowhere })
 }
 
 fn is_human(task: &TaskStory) -> bool {

@@ -5,6 +5,7 @@ mod clients;
 mod crashes;
 mod keys;
 mod line;
+mod nats;
 mod workers;
 
 use crate::harness::{Answer, Api, PATIENCE, eventually};
