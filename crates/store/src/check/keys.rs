@@ -5,15 +5,15 @@
 //! generations only grow, and each of them has one run.
 
 use super::Check;
-use super::audit::Span;
+use super::audit::{Row, Span, Table};
 use super::codes::Code;
 use super::decisions;
 use crate::rows::*;
 use crate::script::RELEASED_FROM;
 use crate::tx::Result;
 use semel_core::admission::*;
-use semel_core::run::Status;
-use semel_core::{Hash16, WorkspaceId};
+use semel_core::run::{Event, Status, decode_events};
+use semel_core::{Hash16, Millis, RunId, WorkspaceId};
 use std::collections::BTreeMap;
 
 /// The last decisions that changed a claim.
@@ -158,13 +158,31 @@ impl Check<'_> {
         if !released.is_empty() || run.erased {
             return Ok(true);
         }
-        let ended = run.ended_at.is_some_and(|at| at <= first.at);
         Ok(match last.policy.window {
             Window::Forever => false,
             // A run that a person had go on had ended before.
-            Window::WhileLive => ended || run.generation > last.generation,
+            Window::WhileLive => run.generation > last.generation || self.had_ended(workspace, &run, first.at)?,
             Window::For { duration_ms, .. } => first.at >= last.at.plus(duration_ms).plus(TOMBSTONE_MS),
         })
+    }
+
+    /// Whether the run had ended by then. The head has its last end only: a doubt below that comes to light later holds
+    /// the run, and the verdict ends it once more.
+    fn had_ended(&self, workspace: &WorkspaceId, run: &RunRow, by: Millis) -> Result<bool> {
+        if run.ended_at.is_some_and(|at| at <= by) {
+            return Ok(true);
+        }
+        let before = RunId::from_bytes(u128::from_be_bytes(*run.id.as_bytes()).wrapping_sub(1).to_be_bytes());
+        let mut found = false;
+        self.audit.rows(workspace, Table::Journal, Span { after: Some(before), upto: Some(run.id) }, &mut |seen| {
+            if let Ok(Row::Journal(row)) = seen
+                && row.at <= by
+                && let Ok(events) = decode_events(&row.events, None)
+            {
+                found |= events.iter().any(|event| matches!(event, Event::Ended { .. }));
+            }
+        })?;
+        Ok(found)
     }
 }
 
