@@ -34,6 +34,8 @@ impl Evaluator<'_> {
     pub(crate) fn workflow_named(&self, namespace: &str, name: &str, version: &Value) -> Result<FlowRef, Failure> {
         let version = match version {
             Value::Null => 0,
+            // As clients write what they leave open, and as an input that is empty gives it.
+            Value::Str(text) if text.trim().is_empty() => 0,
             Value::Int(version) => u32::try_from(*version).unwrap_or(u32::MAX),
             other => {
                 let text = print(other);

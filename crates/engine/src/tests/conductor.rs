@@ -323,6 +323,23 @@ fn a_sub_workflow_gives_its_id_and_its_output() {
 }
 
 #[test]
+fn a_version_that_is_left_empty_is_the_newest() {
+    for version in
+        [json!(null), json!(0), json!(""), json!("${workflow.input.nothing}"), json!("${workflow.input.empty}")]
+    {
+        let mut world = World::new();
+        world.push_workflow(&json!({"name": "child", "version": 1, "tasks": [pick("c", "old")]}));
+        world.push_workflow(&json!({"name": "child", "version": 2, "tasks": [pick("c", "new")]}));
+        let sub = json!({"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW",
+            "subWorkflowParam": {"name": "child", "version": version}});
+        let definition = workflow(json!([sub]), json!({"got": "${s.output.result}"}));
+        let run = started(&mut world, definition, json!({"empty": " "}));
+        assert_eq!(world.status(run), Status::Completed, "{version}: {}", world.failure(run));
+        assert_eq!(world.outputs(run), json!({"got": "new"}), "{version}");
+    }
+}
+
+#[test]
 fn a_key_starts_a_workflow_once() {
     let mut world = World::new();
     world.push_workflow(&json!({"name": "child", "version": 1, "tasks": [pick("c", "x")]}));

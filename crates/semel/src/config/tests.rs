@@ -63,7 +63,7 @@ fn a_database_has_no_directory_and_its_password_is_not_shown() {
 
 #[test]
 fn mistakes_in_the_file_have_a_place() {
-    insta::assert_snapshot!(refused("listen = '127.0.0.1:1'\nlistne = 'x'\n"), @"semel.toml:2:1: unknown field `listne`, expected one of `listen`, `store`, `data_dir`, `dev`, `log`, `limits`, `outbound`, `secrets`, `trigger`, `kestra`, `retention`, `scripts`");
+    insta::assert_snapshot!(refused("listen = '127.0.0.1:1'\nlistne = 'x'\n"), @"semel.toml:2:1: unknown field `listne`, expected one of `listen`, `store`, `data_dir`, `dev`, `log`, `limits`, `outbound`, `secrets`, `trigger`, `kestra`, `nats`, `retention`, `scripts`");
     insta::assert_snapshot!(refused("[outbound]\nprivate = 'maybe'\n"), @"semel.toml:2:11: unknown variant `maybe`, expected `allow` or `deny`");
     insta::assert_snapshot!(refused("[limits]\n  body_bytes_max = -1\n"), @"semel.toml:2:20: invalid value: integer `-1`, expected usize");
     insta::assert_snapshot!(refused("dev = yes\n"), @"semel.toml:1:7: string values must be quoted, expected literal string");
