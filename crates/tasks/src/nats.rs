@@ -8,7 +8,7 @@
 //! A message carries its id as `Nats-Msg-Id`: a stream drops another one with the same id within its window, and
 //! whoever takes messages can do the same for ever.
 
-use crate::effect::Outcome;
+use crate::effect::{LEASE_LAPSED, Outcome};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use async_nats::jetstream::context::GetStreamByNameErrorKind;
 use async_nats::jetstream::{self, AckKind};
@@ -16,7 +16,7 @@ use async_nats::{Client, ConnectOptions, HeaderMap, ServerAddr};
 use futures_util::StreamExt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -68,8 +68,16 @@ impl Nats {
         self.client.get_or_try_init(connect).await
     }
 
-    /// Publishes one message, and waits for word that it arrived.
-    pub async fn publish(&self, subject: &str, id: &str, payload: Vec<u8>, time: Duration) -> Outcome {
+    /// Publishes one message, and waits for word that it arrived. `before` is the end of the node's right to send: the look
+    /// at it is the last thing before the first byte.
+    pub async fn publish(
+        &self,
+        subject: &str,
+        id: &str,
+        payload: Vec<u8>,
+        time: Duration,
+        before: Option<Instant>,
+    ) -> Outcome {
         let client = match self.connected().await {
             Ok(client) => client,
             Err(message) => return unreached(message),
@@ -84,6 +92,10 @@ impl Nats {
         };
         let mut headers = HeaderMap::new();
         headers.insert(ID, id);
+        if before.is_some_and(|before| Instant::now() >= before) {
+            let message = "the node's lease ended before the message left".to_owned();
+            return Outcome::FailedClean { code: LEASE_LAPSED, message, output: None, retryable: true };
+        }
         let sent = async {
             if stream {
                 let acknowledged = context.publish_with_headers(subject.to_owned(), headers, payload.into()).await;
@@ -210,7 +222,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_is_not_there_is_a_clean_failure() {
         let nats = Nats::new("nats://127.0.0.1:1").unwrap();
-        let outcome = nats.publish("a", "id", Vec::new(), Duration::from_secs(2)).await;
+        let outcome = nats.publish("a", "id", Vec::new(), Duration::from_secs(2), None).await;
         assert!(matches!(outcome, Outcome::FailedClean { code: "nats_unreached", retryable: true, .. }), "{outcome:?}");
         assert!(nats.check().await.is_err());
     }

@@ -41,7 +41,8 @@ fn perform(tools: &Tools, request: Request) -> Performing<'_> {
         };
         let payload = request.config.get("payload").cloned().unwrap_or(Json::Null);
         let time = Duration::from_millis(request.timeout_ms.min(TIME_MS));
-        match nats.publish(subject, &request.step_id, payload.to_string().into_bytes(), time).await {
+        let bytes = payload.to_string().into_bytes();
+        match nats.publish(subject, &request.step_id, bytes, time, request.send_before).await {
             Outcome::Done { .. } => Outcome::Done { output: payload },
             other => other,
         }
