@@ -141,6 +141,27 @@ async fn of_200_racing_starts_each_gets_what_the_strategy_owes_it_whatever_is_th
     assert_eq!((exit, crate::check::codes(&report)), (0, vec![]), "{report:#}");
 }
 
+/// The second workflow of a key has ended, and the first is retried: FAIL_ON_RUNNING starts no third one beside it.
+#[tokio::test]
+async fn who_goes_on_has_the_key_again() {
+    let server = shop(Options::default()).await;
+    let key = "FAIL_ON_RUNNING-again";
+    let first = bring(&server, key, "failed").await.expect("a workflow");
+    let second = started(&server.send(in_headers(&server, key, "FAIL_ON_RUNNING")).await);
+    let refused = server.post(&format!("/api/workflow/{first}/retry"), json!({})).await;
+    assert_eq!(refused.status, 409, "another one of the key is running");
+    answer(&server, &second, "c", "COMPLETED").await;
+    until(&server, &second, "COMPLETED").await;
+    server.post(&format!("/api/workflow/{first}/retry"), json!({})).await;
+    until(&server, &first, "RUNNING").await;
+    taken(&server.send(in_headers(&server, key, "FAIL_ON_RUNNING")).await, key);
+    assert_eq!(started(&server.send(in_body(&server, key, "RETURN_EXISTING")).await), first);
+    answer(&server, &first, "c", "COMPLETED").await;
+    until(&server, &first, "COMPLETED").await;
+    let third = started(&server.send(in_body(&server, key, "FAIL_ON_RUNNING")).await);
+    assert_eq!(with_key(&server, key).await, BTreeSet::from([first, second, third]));
+}
+
 #[tokio::test]
 async fn of_200_racing_starts_one_is_a_run_on_postgresql_too() {
     let database = tokio::task::spawn_blocking(Database::start).await.expect("a database");
