@@ -288,8 +288,9 @@ pub fn instant(text: &str) -> Result<Millis, Problem> {
     found.ok_or_else(|| illegal("a date is written with its offset, such as 2026-01-31T12:00:00Z"))
 }
 
-/// Kestra has no limit of its own, and scripts ask for thousands.
-const PAGE_ROWS_MAX: u32 = 10_000;
+/// Kestra has no limit of its own, and scripts ask for many. Each execution is shown with all of its task runs, which are
+/// read for that.
+const PAGE_ROWS_MAX: u32 = 1_000;
 
 /// Page and order of a request.
 pub fn paged(call: &Call, mut search: RunSearch) -> Result<RunSearch, Problem> {
