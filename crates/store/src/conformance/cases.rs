@@ -95,6 +95,7 @@ macro_rules! conformance_cases {
             commits::a_child_that_ended_before_is_heard_of,
             commits::a_run_of_others_is_watched,
             commits::a_key_that_another_has_keeps_a_run_closed,
+            commits::a_key_that_is_taken_back_counts_on,
             commits::a_run_that_goes_on_takes_its_parent_with_it,
             commits::a_run_can_be_amended,
             commits::kv_ops_are_journaled,

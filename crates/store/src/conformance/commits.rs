@@ -293,6 +293,26 @@ pub fn a_key_that_another_has_keeps_a_run_closed(b: &Bench) {
     assert_eq!((next.decision, next.generation), (Decision::Start, 4));
 }
 
+/// Between the two runs the key was freed, and its generations began anew.
+pub fn a_key_that_is_taken_back_counts_on(b: &Bench) {
+    let policy = PresetName::ConductorFailOnRunning.preset().policy;
+    let again = || {
+        let run = b.start(AdmitRequest { policy, ..b.keyed("a") });
+        b.end(run, EndStatus::Failed);
+        run
+    };
+    let third = [again(), again(), again()][2];
+    let claim = b.head(third).claim;
+    b.call(Work::ReleaseKey { workspace: b.ws(), hash: claim.unwrap(), by: by() });
+    again();
+    assert_eq!(b.claim("a").unwrap().generation, 1);
+    let mut commit = b.step(third);
+    commit.head.status = Status::Running;
+    let reopen = Some(Reopen { claim, lifts: None, forced: false });
+    b.commit(RunCommit { settle: Settle::Reopened, reopen, ..commit });
+    assert_eq!((b.head(third).generation, b.claim("a").unwrap().generation), (4, 4));
+}
+
 pub fn a_run_that_goes_on_takes_its_parent_with_it(b: &Bench) {
     for (waits, lifts) in [(true, true), (true, false), (false, true)] {
         let parent = b.start(b.event());

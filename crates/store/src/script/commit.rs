@@ -106,6 +106,8 @@ fn key_is_live(tx: &mut dyn Tx, commit: &RunCommit) -> Result<bool> {
 fn take_key_back(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit) -> Result<()> {
     let Some((mut claim, false)) = taken_key(tx, commit)? else { return Ok(()) };
     (claim.run, claim.key) = (run.id, run.key.clone());
+    // The key may have been forgotten in between, and its generations counted anew.
+    claim.generation = claim.generation.max(run.generation - 1);
     reopen_claim(&mut claim);
     run.generation = claim.generation;
     tx.put_claim(&run.workspace, &claim)
@@ -193,8 +195,9 @@ fn write_events(tx: &mut dyn Tx, run: &mut RunRow, commit: &RunCommit) -> Result
     run.take = head.take;
     run.warned = head.warned;
     run.conclusion = head.conclusion;
-    // A commit without events only takes note of messages: a run that was born ended never starts.
-    if run.started_at.is_none() && head.status != Status::Queued && !commit.events.is_empty() {
+    // A commit without events only takes note of messages, and a run that was born ended does not start by its labels.
+    let begins = !commit.events.is_empty() && (run.ended_at.is_none() || !head.status.is_ended());
+    if run.started_at.is_none() && head.status != Status::Queued && begins {
         run.started_at = Some(now);
     }
     Ok(())

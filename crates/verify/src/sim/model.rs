@@ -621,6 +621,9 @@ impl Model {
         }
         for claim in self.claims.values_mut().filter(|c| Some(c.hash) == reopen.claim && c.run != commit.run) {
             claim.run = commit.run;
+            // A key that was forgotten in between is counted on from where the run was.
+            let own = Model::row(store, &commit.workspace, commit.run).map_or(0, |row| row.generation - 1);
+            claim.generation = claim.generation.max(own);
         }
     }
 
