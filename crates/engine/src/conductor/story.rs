@@ -127,7 +127,8 @@ impl Engine {
         teller.look_at_errands()?;
         let variables = teller.memory.variables.as_ref().unwrap_or(&flow.vars).to_masked_json();
         let (mut tasks, early, retried_at) = (teller.tasks, teller.shown_early, teller.retried_at);
-        tasks.retain(|task| !is_dropped(&task.step, &flow, &teller.rounds));
+        // What is open belongs to a round that is done again.
+        tasks.retain(|task| task.is_open() || !is_dropped(&task.step, &flow, &teller.rounds));
         early.iter().for_each(|(fork, join)| put_in_order(&mut tasks, &flow, fork, join));
         let mut definitions = BTreeMap::new();
         for name in tasks.iter().map(|task| task.name.as_str()).collect::<BTreeSet<_>>() {

@@ -531,11 +531,15 @@ impl Driver {
 
     /// The state that flow triggers are to hear of, if it is a new one and somebody wants to.
     fn announcement(&self, active: &mut Active, commit: &RunCommit) -> Option<String> {
+        // What has no events tells nobody: the state is still to be told of.
+        if commit.events.is_empty() {
+            return None;
+        }
         let state = state_word(&active.state);
         // A run that was restarted may end as before within one commit.
         let ends = active.committed.events.iter().any(|event| matches!(event, Event::Ended { .. }));
         let changed = std::mem::replace(&mut active.said, state) != state;
-        if commit.events.is_empty() || !(changed || ends) {
+        if !(changed || ends) {
             return None;
         }
         self.flows.is_heard(&active.workspace, &[state]).then(|| state.to_owned())
