@@ -31,6 +31,7 @@ pub mod limits;
 pub mod planted;
 pub mod run;
 pub mod schema;
+pub mod subject;
 pub mod time;
 pub mod wait;
 

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 /// What events of the NATS server are called.
 pub const NATS: &str = "nats:";
-/// Who shares the messages of a subject, where the event names nobody.
+/// The group of an event that names none.
 const GROUP: &str = "semel";
 /// How often handlers are looked at.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -44,7 +44,8 @@ impl Engine {
             match self.wanted() {
                 Ok(wanted) => {
                     listeners.retain(|source, listener| {
-                        let stays = wanted.contains(source);
+                        // One that has ended is begun again.
+                        let stays = wanted.contains(source) && !listener.is_finished();
                         if !stays {
                             listener.abort();
                         }
@@ -82,12 +83,11 @@ impl Engine {
     }
 
     async fn listen_to(self: Arc<Self>, nats: Nats, workspace: WorkspaceId, event: String) {
-        let Some((subject, group)) = nats_source(&event) else { return };
-        // Of a stream each event has a place of its own, also after a restart.
-        let durable = Hash16::of(&[b"nats", workspace.0.as_bytes(), event.as_bytes()]).hex();
+        let Some((subject, _)) = nats_source(&event) else { return };
+        let name = name_of(&workspace, &event);
         loop {
             let take = |message: Incoming| self.take_message(&workspace, &event, message);
-            let why = nats.listen(subject, group, &format!("semel-{durable}"), take).await;
+            let why = nats.listen(subject, &name, take).await;
             tracing::warn!(event, why, "nothing is heard; it is tried again");
             tokio::time::sleep(AGAIN).await;
         }
@@ -109,6 +109,12 @@ impl Engine {
     }
 }
 
+/// Who shares the messages of an event: the nodes, but not two workspaces, nor two events whose subjects overlap. Of a
+/// stream it is the place of the event, also after a restart.
+fn name_of(workspace: &WorkspaceId, event: &str) -> String {
+    format!("semel-{}", Hash16::of(&[b"nats", workspace.0.as_bytes(), event.as_bytes()]).hex())
+}
+
 /// Handlers see the fields of an object; whatever else arrives is its `payload`.
 fn payload(bytes: &[u8]) -> Json {
     match serde_json::from_slice(bytes) {
@@ -127,6 +133,15 @@ mod tests {
         assert_eq!(nats_source("nats:orders.paid"), Some(("orders.paid", "semel")));
         assert_eq!(nats_source("nats:orders.paid:billing"), Some(("orders.paid", "billing")));
         assert_eq!(nats_source("conductor:w:x"), None);
+    }
+
+    #[test]
+    fn workspaces_and_events_do_not_share_their_messages() {
+        let (one, other) = (WorkspaceId("one".to_owned()), WorkspaceId("other".to_owned()));
+        assert_eq!(name_of(&one, "nats:a.b"), name_of(&one, "nats:a.b"));
+        assert_ne!(name_of(&one, "nats:a.b"), name_of(&other, "nats:a.b"));
+        assert_ne!(name_of(&one, "nats:a.b"), name_of(&one, "nats:a.*"));
+        assert_ne!(name_of(&one, "nats:a.b"), name_of(&one, "nats:a.b:group"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::model::{Task, Workflow};
 use super::{References, Violation};
 use semel_core::limits::Limits;
+use semel_core::subject::publishable;
 use semel_core::wait;
 use semel_expr::conductor::{is_expression, roots};
 use serde_json::{Map, Value as Json};
@@ -289,6 +290,11 @@ impl<'a> Check<'a> {
             let message = format!(
                 "`{sink}`: there are the sinks `conductor`, `conductor:name` and `nats:subject`; other queues outside (kafka:, sqs:, amqp:) are not built, send to them with an HTTP task"
             );
+            self.say(format!("{}.sink", task.path), message);
+        }
+        if let Some(subject) = sink.strip_prefix("nats:").filter(|_| !is_expression(sink))
+            && let Err(message) = publishable(subject)
+        {
             self.say(format!("{}.sink", task.path), message);
         }
     }

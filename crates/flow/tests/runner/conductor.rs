@@ -231,6 +231,10 @@ fn each_task_type_has_its_rules() {
             "tasks[0].sink: `kafka:orders`: there are the sinks `conductor`, `conductor:name` and `nats:subject`; other queues outside (kafka:, sqs:, amqp:) are not built, send to them with an HTTP task",
         ),
         (
+            json!({"type": "EVENT", "sink": "nats:$JS.API.STREAM.DELETE.ORDERS"}),
+            "tasks[0].sink: `$JS.API.STREAM.DELETE.ORDERS`: subjects of `$` and `_INBOX` are the server's own",
+        ),
+        (
             json!({"type": "KAFKA_PUBLISH"}),
             "tasks[0].type: the task type KAFKA_PUBLISH is not built: send to Kafka with an HTTP task, through a REST proxy of it",
         ),

@@ -4,10 +4,10 @@
 //! answer, a stream drops it, and whoever takes it can tell.
 
 use crate::effect::{EffectWork, Outcome, Performing, Request, Tools};
-use crate::nats::is_subject;
 use crate::registry::Work;
 use crate::{TaskError, config};
 use semel_core::ir::{EffectClass, LeafMode, TaskSpec};
+use semel_core::subject::publishable;
 use serde_json::Value as Json;
 use std::time::Duration;
 
@@ -33,9 +33,12 @@ pub const WORK: Work = Work::Effect(EffectWork {
 fn perform(tools: &Tools, request: Request) -> Performing<'_> {
     Box::pin(async move {
         let sink = config::text(&request.config, "sink").unwrap_or_default();
-        let Some(subject) = sink.strip_prefix("nats:").filter(|subject| is_subject(subject)) else {
+        let Some(subject) = sink.strip_prefix("nats:") else {
             return TaskError::config(format!("`{sink}` is not a sink: nats: and a subject without patterns")).into();
         };
+        if let Err(message) = publishable(subject) {
+            return TaskError::config(format!("sink: {message}")).into();
+        }
         let Some(nats) = &tools.nats else {
             return TaskError::config("no NATS server is named: set nats.url of the server").into();
         };

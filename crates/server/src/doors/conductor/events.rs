@@ -5,6 +5,7 @@ use super::{body, documents, done};
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::problem::Problem;
+use semel_core::subject::listenable;
 use semel_engine::nats_source;
 use semel_store::{EVENT_HANDLERS, KvRow};
 use serde_json::{Map, Value as Json, json};
@@ -40,8 +41,11 @@ fn checked(given: Json) -> Result<(String, Map<String, Json>), Problem> {
         let message = format!("`{event}`: events of {queue} queues are not built; there are conductor: and nats:");
         return Err(Problem::field("event", message));
     }
-    if nats_source(&event).is_some_and(|(subject, group)| subject.is_empty() || group.is_empty()) {
-        return Err(Problem::field("event", format!("`{event}`: write nats:subject, or nats:subject:group")));
+    if let Some((subject, group)) = nats_source(&event) {
+        if subject.is_empty() || group.is_empty() {
+            return Err(Problem::field("event", format!("`{event}`: write nats:subject, or nats:subject:group")));
+        }
+        listenable(subject).map_err(|message| Problem::field("event", message))?;
     }
     fields.insert("active".to_owned(), body::flag(&fields, "active")?.into());
     let Some(Json::Array(actions)) = fields.get("actions") else {
@@ -164,6 +168,9 @@ mod tests {
             (json!({"name": "h", "event": "e", "actions": 5}), "actions"),
             (json!({"name": "h", "event": "kafka:orders", "actions": action}), "event"),
             (json!({"name": "h", "event": "nats:", "actions": action}), "event"),
+            (json!({"name": "h", "event": "nats:>", "actions": action}), "event"),
+            (json!({"name": "h", "event": "nats:$JS.API.>", "actions": action}), "event"),
+            (json!({"name": "h", "event": "nats:_INBOX.>:g", "actions": action}), "event"),
             (json!({"name": "h", "event": "e", "actions": [{"action": "dance", "dance": {}}]}), "actions"),
             (json!({"name": "h", "event": "e", "actions": [{"action": "fail_task"}]}), "actions"),
             (
