@@ -323,7 +323,7 @@ class Scenes:
         self.schedules.resume_schedule("py_nightly")
         assert not self.schedules.get_schedule("py_nightly").paused
         self.schedules.delete_schedule("py_nightly")
-        assert self.schedules.get_schedule("py_nightly") is None
+        assert "not found" in self.refused(404, self.schedules.get_schedule, "py_nightly")
 
     def secrets_are_kept_and_used(self):
         self.secrets.put_secret("PY_SECRET", "a secret of the test")
