@@ -149,8 +149,8 @@ impl Active {
         for (step, kind) in &pending.notes {
             ops.push(CommitOp { step: step.clone(), kind: kind.clone() });
         }
-        // A run that was cancelled before this could be written does not start any more.
-        if let Some(kind) = pending.enter_lane.as_ref().filter(|_| self.state.phase == Phase::Waiting) {
+        // A run that was cancelled before this could be written neither starts nor is tried again.
+        if let Some(kind) = pending.enter_lane.as_ref().filter(|_| !self.state.is_ended()) {
             ops.push(CommitOp { step: StepKey::root(), kind: kind.clone() });
         }
         ops
