@@ -131,3 +131,52 @@ async fn an_event_task_sends_its_message_under_the_name_of_its_step() {
     let answer = server.post("/api/event/queue/connectivity", json!({"sink": "nats:plain.out"})).await.ok();
     assert_eq!(answer["successful"], true);
 }
+
+/// Whoever listened before there was a stream goes over to it, also to a work queue, and acts once on each message.
+#[tokio::test]
+#[ignore = "needs nats-server; scripts/test runs this where there is one"]
+async fn a_stream_that_comes_later_is_found() {
+    let nats = Nats::start().await;
+    let client = nats.client().await;
+    let context = jetstream::new(client.clone());
+    let server = Server::with(Options::default().env("SEMEL_NATS_URL", &nats.url)).await;
+    register(&server, json!({"name": "heard", "tasks": [{"name": "n", "taskReferenceName": "n", "type": "NOOP"}]}))
+        .await;
+    let action =
+        json!({"action": "start_workflow", "start_workflow": {"name": "heard", "input": {"order": "${order}"}}});
+    let handler = json!({"name": "h", "event": "nats:orders.in", "active": true, "actions": [action]});
+    server.post("/api/event", handler).await.ok();
+    eventually(PATIENCE, "the subscription hears", || async {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", "first");
+        let message = json!({"order": 1}).to_string();
+        client.publish_with_headers("orders.in", headers, message.into()).await.expect("it is sent");
+        (started_with(&server, "heard").await == [1]).then_some(())
+    })
+    .await;
+    let orders = stream::Config {
+        name: "ORDERS".to_owned(),
+        subjects: vec!["orders.*".to_owned()],
+        retention: stream::RetentionPolicy::WorkQueue,
+        ..stream::Config::default()
+    };
+    context.create_stream(orders).await.expect("a stream");
+    send(&context, "second", 2).await;
+    eventually(2 * PATIENCE, "the stream is listened to", || async {
+        let stream = context.get_stream("ORDERS").await.expect("the stream");
+        let mut names = stream.consumer_names();
+        names.next().await.and_then(Result::ok)
+    })
+    .await;
+    send(&context, "third", 3).await;
+    eventually(PATIENCE, "the work queue is empty", || async {
+        let mut stream = context.get_stream("ORDERS").await.expect("the stream");
+        (stream.info().await.expect("its state").state.messages == 0).then_some(())
+    })
+    .await;
+    // A message is taken when its event is stored; what it starts comes a little later.
+    eventually(PATIENCE, "all messages were acted on", || async {
+        (started_with(&server, "heard").await == [1, 2, 3]).then_some(())
+    })
+    .await;
+}
