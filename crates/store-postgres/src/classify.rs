@@ -59,6 +59,8 @@ pub fn described(error: &tokio_postgres::Error) -> String {
 pub const LOST_RACE: &str = "SM001";
 /// The row of this writer does not say what it said last.
 pub const LOST_PLACE: &str = "SM002";
+/// The names of prepared statements mean nothing on the connection that a pooler has given this transaction.
+pub const LOST_MARK: &str = "SM003";
 /// What that means, for whoever has to act.
 const FORGOTTEN: &str = "the database is behind what it has acknowledged: it has failed over to a standby that lacked \
                          commits, or is a copy from an earlier time";
@@ -78,12 +80,12 @@ impl Error {
 }
 
 /// Unique violation, serialization, deadlock, lock not available.
-const RACES: [&str; 5] = ["23505", "40001", "40P01", "55P03", LOST_RACE];
+const RACES: [&str; 6] = ["23505", "40001", "40P01", "55P03", LOST_RACE, LOST_MARK];
 
 /// | PostgreSQL says | the store says |
 /// |---|---|
 /// | 53100 (disk full) | `Full`: the transaction was rolled back |
-/// | 53…, 57…, 08…, 55…, 40…, 28…, 3D…, 25006 (a standby), no connection | `Busy`: nothing happened, try again |
+/// | 53…, 57…, 08…, 55…, 40…, 28…, 3D…, 25006 (a standby), SM001, SM003, no connection | `Busy`: nothing happened, try again |
 /// | 58… (system, I/O), XX… (internal, corruption), a value that does not decode, SM002 | `Poisoned` |
 /// | anything else the server says (data, constraints, syntax) | `Bug`: this work was rolled back |
 ///
@@ -100,7 +102,7 @@ fn by_code(code: &str, text: String) -> StoreError {
     match (code, code.get(..2).unwrap_or_default()) {
         ("53100", _) => StoreError::Full(text),
         (LOST_PLACE, _) => StoreError::Poisoned(FORGOTTEN.into()),
-        ("25006", _) | (LOST_RACE, _) => StoreError::Busy(text),
+        ("25006", _) | (LOST_RACE | LOST_MARK, _) => StoreError::Busy(text),
         (_, "53" | "57" | "08" | "55" | "40" | "28" | "3D") => StoreError::Busy(text),
         (_, "58" | "XX") => StoreError::Poisoned(text),
         (_, _) => StoreError::Bug(text),
@@ -132,6 +134,7 @@ mod tests {
             ("3D000", "store_busy"),
             ("25006", "store_busy"),
             ("SM001", "store_busy"),
+            ("SM003", "store_busy"),
             ("SM002", "store_poisoned"),
             ("58030", "store_poisoned"),
             ("XX000", "store_poisoned"),

@@ -212,15 +212,18 @@ fn update_heads(rows: Rows) -> Statement {
         unnest(1, table.columns.len() + 2),
         table.names("")
     );
-    exactly(rows.len(), sql, rows)
+    exactly(sql, rows)
 }
 
-/// A statement that must change this many rows.
-fn exactly(count: usize, change: String, rows: Rows) -> Statement {
-    let sql = format!(
-        "WITH done AS ({change} RETURNING 1) SELECT must((SELECT count(*) FROM done) = {count}, '{LOST_RACE}')"
-    );
-    rows.statement(sql)
+/// A statement that must change as many rows as it is given.
+fn exactly(change: String, rows: Rows) -> Statement {
+    let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+    let mut statement = rows.statement("");
+    statement.params.push(Val::int(count).param());
+    let place = statement.params.len();
+    let counted = "SELECT count(*) FROM done";
+    let sql = format!("WITH done AS ({change} RETURNING 1) SELECT must(({counted}) = ${place}, '{LOST_RACE}')");
+    Statement { sql: sql.into(), ..statement }
 }
 
 fn values(set: &Set, out: &mut Vec<Statement>) {
@@ -256,7 +259,7 @@ fn pairs(cache: &Cache<RunKey, Pair>, [first, second]: [&str; 2], out: &mut Vec<
         "UPDATE run_values t SET {first} = u.a, {second} = u.b FROM unnest($1, $2, $3, $4) AS u (ws, run, a, b) \
          WHERE t.ws = u.ws AND t.run = u.run"
     );
-    push(rows, |rows| exactly(rows.len(), sql, rows), out);
+    push(rows, |rows| exactly(sql, rows), out);
 }
 
 /// The labels as given, and the index over them.
@@ -267,7 +270,7 @@ fn labels(set: &Set, out: &mut Vec<Statement>) {
     stored().for_each(|((ws, run), labels)| rows.push(vec![Val::ws(ws), Val::run(*run), Val::own(json(labels))]));
     let sql = "UPDATE run_values t SET labels = u.labels FROM unnest($1, $2, $3) AS u (ws, run, labels) \
                WHERE t.ws = u.ws AND t.run = u.run";
-    push(rows, |rows| exactly(rows.len(), sql.to_owned(), rows), out);
+    push(rows, |rows| exactly(sql.to_owned(), rows), out);
     let sql = "DELETE FROM run_labels t USING unnest($1, $2) AS k (ws, run) WHERE t.ws = k.ws AND t.run = k.run";
     push(Rows::of_ids(stored().map(|((ws, run), _)| (ws, run.0))), |rows| rows.statement(sql), out);
     let mut index = BTreeSet::new();

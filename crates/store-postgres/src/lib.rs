@@ -35,6 +35,7 @@ mod log_search;
 mod looks;
 mod nodes;
 mod open;
+mod plans;
 pub mod raw;
 mod reads;
 mod session;

@@ -230,6 +230,10 @@ impl Cluster for PostgresStore {
         self.shared.lease.is_first()
     }
 
+    fn is_alone(&self) -> bool {
+        self.shared.lease.living() <= 1
+    }
+
     fn tell(&self, note: Note) {
         if let Some(out) = self.shared.post.out.lock().as_ref() {
             // The thread that sends is gone only when the store is being closed.

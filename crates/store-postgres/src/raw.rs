@@ -9,7 +9,7 @@ use crate::codec::{Columns, Statement, Val};
 use crate::dump::ask;
 use crate::flush::flush;
 use crate::open::{self, Begin, OpenError};
-use crate::session::{Call, Session, Sockets};
+use crate::session::{COMMIT_BATCH, Call, Session, Sockets};
 use crate::set::{Care, Set};
 use crate::shared::CLOCK;
 use crate::wants::Wants;
@@ -165,9 +165,9 @@ fn send(session: &Session, begin: &str, own: &mut Own, sets: Vec<Set>) -> std::r
     for set in sets {
         let began = Instant::now();
         own.next += 1;
-        let mut calls = vec![Call::Text(begin.to_owned())];
+        let mut calls = vec![Call::Begin(begin.to_owned())];
         calls.extend(ending(own, flush(&set)).into_iter().map(Call::Typed));
-        calls.push(Call::Text("COMMIT".into()));
+        calls.push(Call::Text(COMMIT_BATCH.into()));
         session.fly(calls).rows()?;
         took.push(began.elapsed());
     }

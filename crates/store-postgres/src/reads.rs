@@ -2,8 +2,8 @@
 
 use crate::PostgresStore;
 use crate::audit::Snapshot;
-use crate::classify::{Error, classify};
-use crate::codec::{Columns, Statement, Val};
+use crate::classify::{Error, LOST_MARK, classify};
+use crate::codec::{Columns, Rows, Statement, Val};
 use crate::dump;
 use crate::fetch::{self, Mode, Part};
 use crate::found;
@@ -58,7 +58,12 @@ impl Pool {
         let mut lent = Lent { pool: self, session: self.take().filter(|session| !session.is_closed()) };
         let is_old = lent.session.is_some();
         let mut found = lent.use_it(shared, &read);
-        if is_old && matches!(found, Err(Error::Lost(_))) {
+        let again = match &found {
+            Err(Error::Lost(_)) => is_old,
+            Err(error) => error.has_code(LOST_MARK),
+            Ok(_) => false,
+        };
+        if again {
             lent.session = None;
             found = lent.use_it(shared, &read);
         }
@@ -143,13 +148,27 @@ impl PostgresStore {
         self.checked(found)
     }
 
+    /// As `all`, of rows that are found by their key: how they are found does not depend on what is looked for.
+    pub(crate) fn keyed<T>(
+        &self,
+        sql: &str,
+        values: impl Fn() -> Vec<Val<'static>>,
+        read: impl Fn(&Row) -> Result<T, Error>,
+    ) -> Result<Vec<T>> {
+        let found = self.pool.with(&self.shared, |session| {
+            let rows = session.glance(&self.shared.begin_read, vec![Statement::new(sql, values())])?;
+            rows[0].iter().map(&read).collect::<Result<Vec<T>, Error>>()
+        });
+        self.checked(found)
+    }
+
     pub(crate) fn one<T>(
         &self,
         sql: &str,
         values: impl Fn() -> Vec<Val<'static>>,
         read: impl Fn(&Row) -> Result<T, Error>,
     ) -> Result<Option<T>> {
-        Ok(self.all(sql, values, read)?.pop())
+        Ok(self.keyed(sql, values, read)?.pop())
     }
 
     /// Twins are answered before their rows are written; whoever asks for the rows sees them all the same.
@@ -171,7 +190,7 @@ impl PostgresStore {
 pub fn look(session: &Session, shared: &Shared, wants: &Wants) -> Result<Vec<(Part, Vec<Row>)>, Error> {
     let (parts, statements): (Vec<Part>, Vec<Statement>) =
         fetch::round(&Set::default(), wants, Mode::Look).into_iter().unzip();
-    Ok(parts.into_iter().zip(session.snapshot(&shared.begin_read, statements)?).collect())
+    Ok(parts.into_iter().zip(session.glance(&shared.begin_read, statements)?).collect())
 }
 
 fn ws(workspace: &WorkspaceId) -> Val<'static> {
@@ -331,7 +350,7 @@ impl Reads for PostgresStore {
             let inbox =
                 format!("SELECT {} FROM inbox WHERE ws = $1 AND run = $2 ORDER BY seq", history::MESSAGES.names(""));
             let statements = [head, snapshot, inbox].map(|sql| Statement::new(sql, key()));
-            let rows = session.snapshot(&self.shared.begin_read, statements.into())?;
+            let rows = session.glance(&self.shared.begin_read, statements.into())?;
             let Some(head) = rows[0].first() else { return Ok(None) };
             let (row, _, labels) = read_whole(head)?;
             let own = self.shared.lease.life().epoch;
@@ -347,6 +366,16 @@ impl Reads for PostgresStore {
     fn run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<WholeRun>> {
         let sql = format!("SELECT {} FROM {WHOLE} WHERE r.ws = $1 AND r.id = $2", whole_columns());
         self.one(&sql, || vec![ws(workspace), Val::run(id)], read_whole)
+    }
+    fn runs_named(&self, workspace: &WorkspaceId, ids: &[RunId]) -> Result<Vec<WholeRun>> {
+        let sql =
+            format!("SELECT {} FROM {WHOLE} WHERE (r.ws, r.id) IN (SELECT * FROM unnest($1, $2))", whole_columns());
+        let found = self.pool.with(&self.shared, |session| {
+            let keys = Rows::of_ids(ids.iter().map(|id| (workspace, id.0)));
+            let rows = session.glance(&self.shared.begin_read, vec![keys.statement(sql.as_str())])?;
+            rows[0].iter().map(read_whole).collect::<Result<Vec<WholeRun>, Error>>()
+        });
+        self.checked(found)
     }
     fn runs(&self, workspace: &WorkspaceId, query: &RunQuery) -> Result<Vec<WholeRun>> {
         let filter = runs_filter(workspace, query);
@@ -365,7 +394,8 @@ impl Reads for PostgresStore {
             "SELECT {} FROM journal WHERE ws = $1 AND run = $2 AND seq > $3 ORDER BY seq LIMIT $4",
             history::JOURNAL.names("")
         );
-        self.all(&sql, || vec![ws(workspace), Val::run(id), Val::number(after), Val::int(limit)], history::read_journal)
+        let key = || vec![ws(workspace), Val::run(id), Val::number(after), Val::int(limit)];
+        self.keyed(&sql, key, history::read_journal)
     }
     fn logs(&self, workspace: &WorkspaceId, id: RunId, after: u64, limit: u32) -> Result<Vec<LogRow>> {
         let sql = format!(
@@ -383,7 +413,7 @@ impl Reads for PostgresStore {
     }
     fn errands_of(&self, workspace: &WorkspaceId, run: RunId) -> Result<Vec<ErrandRow>> {
         let sql = format!("SELECT {} FROM errands WHERE ws = $1 AND run = $2 ORDER BY id", errands::ERRANDS.names(""));
-        self.all(&sql, || vec![ws(workspace), Val::run(run)], |row| Ok(errands::read(row)?.1))
+        self.keyed(&sql, || vec![ws(workspace), Val::run(run)], |row| Ok(errands::read(row)?.1))
     }
     fn errands(
         &self,

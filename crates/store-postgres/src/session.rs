@@ -1,12 +1,13 @@
 //! Connections, and flights of statements over them.
 //!
 //! One thread does the reading and writing of all sockets; whoever sends statements waits on its own thread, which may
-//! be one of another runtime. Statements of a flight are sent together and answered in order. They are never prepared
-//! by name, so that a pooler may give each transaction another connection.
+//! be one of another runtime. Statements of a flight are sent together and answered in order. Nothing but the plans of
+//! statements outlives a transaction ([`crate::plans`]), so that a pooler may give each one another connection.
 
 use crate::address::Address;
 use crate::classify::{Error, described};
 use crate::codec::Statement;
+use crate::plans::{Names, Plan, Plans, is_end};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub struct Sockets {
     runtime: tokio::runtime::Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    names: Names,
 }
 
 impl Sockets {
@@ -42,12 +44,12 @@ impl Sockets {
             let _ = runtime.block_on(stopped);
         };
         let thread = std::thread::Builder::new().name("store-sockets".into()).spawn(work)?;
-        Ok(Sockets { runtime: handle, stop: Some(stop), thread: Some(thread) })
+        Ok(Sockets { runtime: handle, stop: Some(stop), thread: Some(thread), names: Names::default() })
     }
 
     pub fn connect(&self, address: &Address) -> Result<Session, Error> {
         let (tx, rx) = sync_channel(1);
-        let address = address.clone();
+        let (address, plans) = (address.clone(), Plans::new(self.names.clone()));
         self.runtime.spawn(async move {
             let answer = match tokio::time::timeout(CONNECT_MAX, address.connect()).await {
                 Ok(Ok((client, connection))) => {
@@ -56,7 +58,7 @@ impl Sockets {
                             tracing::debug!("a connection to the database ended: {}", described(&error));
                         }
                     });
-                    Ok(Session { client })
+                    Ok(marked(client, plans).await)
                 }
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(Error::Lost("the database did not answer in time".into())),
@@ -66,6 +68,19 @@ impl Sockets {
         });
         rx.recv().unwrap_or_else(|_| Err(Error::Lost("the store is closed".into())))
     }
+}
+
+/// A connection that cannot be marked is used without names; if it is of no use at all, its first statement finds out.
+async fn marked(client: Client, plans: Plans) -> Session {
+    if let Some(marking) = plans.marking() {
+        match tokio::time::timeout(CONNECT_MAX, client.batch_execute(&marking)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if error.as_db_error().is_none() => {}
+            Ok(Err(error)) => plans.give_up(&described(&error)),
+            Err(_) => plans.give_up("the database did not answer in time"),
+        }
+    }
+    Session { client, plans }
 }
 
 /// How soon a lost connection for notes is made again.
@@ -120,10 +135,16 @@ impl Drop for Sockets {
     }
 }
 
+/// The end of a batch, in words that nothing else is ended with: whoever listens on the wire can tell it from the end
+/// of a look, also where all that is before it goes by name.
+pub const COMMIT_BATCH: &str = "COMMIT /* batch */";
+
 /// One message to the server.
 pub enum Call {
     /// Several statements without values.
     Text(String),
+    /// Begins a transaction whose statements are asked for so often that their plans should be kept.
+    Begin(String),
     Typed(Statement),
 }
 
@@ -147,9 +168,11 @@ impl Flown {
 
 pub struct Session {
     client: Client,
+    plans: Plans,
 }
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
+type Making<'a> = Pin<Box<dyn Future<Output = Result<tokio_postgres::Statement, Error>> + Send + 'a>>;
 
 impl Session {
     pub fn is_closed(&self) -> bool {
@@ -159,22 +182,27 @@ impl Session {
     /// Sends all calls, then waits for all answers. If one cannot be sent, those after it are not sent either: a COMMIT
     /// never follows a statement that is missing.
     pub fn fly(&self, calls: Vec<Call>) -> Flown {
+        let ends = calls.last().is_some_and(is_end);
+        let mut flown = self.send_all(calls);
+        self.plans.landed(ends, &mut flown.results);
+        flown
+    }
+
+    fn send_all(&self, calls: Vec<Call>) -> Flown {
         let mut all_sent = true;
         let mut flying: Vec<Flying> = Vec::with_capacity(calls.len());
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         let last = calls.len().saturating_sub(1);
         for (at, call) in calls.into_iter().enumerate() {
-            let mut answer = self.answer(call);
-            match answer.as_mut().poll(&mut context) {
-                Poll::Pending => flying.push(Flying::Waiting(answer)),
-                Poll::Ready(Ok(rows)) => flying.push(Flying::Landed(Ok(rows))),
-                Poll::Ready(Err(error)) => {
-                    flying.push(Flying::Landed(Err(error)));
-                    // The last one may have been sent, and the connection lost right after.
-                    all_sent = at == last;
-                    break;
-                }
+            let mut sent = self.sent(call);
+            sent.poll(&mut context);
+            let has_failed = matches!(&sent.answer, Waiting::Landed(Err(_)));
+            flying.push(sent);
+            if has_failed {
+                // The last one may have been sent, and the connection lost right after.
+                all_sent = at == last;
+                break;
             }
         }
         let until = Instant::now() + FLIGHT_MAX;
@@ -183,29 +211,66 @@ impl Session {
             let Some(left) = until.checked_duration_since(Instant::now()) else { break };
             std::thread::park_timeout(left);
         }
-        Flown { results: flying.into_iter().map(Flying::end).collect(), all_sent }
+        Flown { results: flying.into_iter().map(|one| one.end(&self.plans)).collect(), all_sent }
     }
 
-    fn answer(&self, call: Call) -> Answer<'_> {
-        match call {
-            Call::Text(sql) => Box::pin(async move {
-                self.client.batch_execute(&sql).await?;
-                Ok(vec![])
-            }),
-            Call::Typed(statement) => Box::pin(async move {
-                let given: Vec<(&(dyn ToSql + Sync), Type)> = statement
-                    .params
-                    .iter()
-                    .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
-                    .collect();
-                Ok(self.client.query_typed(&statement.sql, &given).await?)
-            }),
+    fn sent(&self, call: Call) -> Flying<'_> {
+        let statement = match call {
+            Call::Text(sql) => return Flying::of(self.text(sql)),
+            Call::Begin(sql) => return Flying::of(self.text(self.plans.begun(sql))),
+            Call::Typed(statement) => statement,
+        };
+        match self.plans.of(&statement.sql) {
+            Plan::Text => Flying::of(self.typed(statement)),
+            Plan::Made(made) => Flying::of(self.named(made, statement)),
+            Plan::Make => {
+                let making = (statement.sql.clone(), Waiting::For(self.prepared(&statement)));
+                Flying { making: Some(making), ..Flying::of(self.typed(statement)) }
+            }
         }
+    }
+
+    fn text(&self, sql: String) -> Answer<'_> {
+        Box::pin(async move {
+            self.client.batch_execute(&sql).await?;
+            Ok(vec![])
+        })
+    }
+
+    fn typed(&self, statement: Statement) -> Answer<'_> {
+        Box::pin(async move {
+            let given: Vec<(&(dyn ToSql + Sync), Type)> =
+                statement.params.iter().map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone())).collect();
+            Ok(self.client.query_typed(&statement.sql, &given).await?)
+        })
+    }
+
+    fn named(&self, made: tokio_postgres::Statement, statement: Statement) -> Answer<'_> {
+        Box::pin(async move {
+            let given: Vec<&(dyn ToSql + Sync)> =
+                statement.params.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync)).collect();
+            Ok(self.client.query(&made, &given).await?)
+        })
+    }
+
+    fn prepared(&self, statement: &Statement) -> Making<'_> {
+        let sql = statement.sql.clone();
+        let kinds: Vec<Type> = statement.params.iter().map(|(_, kind)| kind.clone()).collect();
+        Box::pin(async move { Ok(self.client.prepare_typed(&sql, &kinds).await?) })
     }
 
     /// One transaction that only reads, on one snapshot, in one flight. The answers of the statements alone.
     pub fn snapshot(&self, begin: &str, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, Error> {
-        let mut calls = vec![Call::Text(begin.to_owned())];
+        self.read(Call::Text(begin.to_owned()), statements)
+    }
+
+    /// As `snapshot`, of statements that are asked for all the time.
+    pub fn glance(&self, begin: &str, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, Error> {
+        self.read(Call::Begin(begin.to_owned()), statements)
+    }
+
+    fn read(&self, begin: Call, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, Error> {
+        let mut calls = vec![begin];
         calls.extend(statements.into_iter().map(Call::Typed));
         calls.push(Call::Text("COMMIT".into()));
         let mut rows = self.fly(calls).rows()?;
@@ -214,29 +279,59 @@ impl Session {
     }
 }
 
-enum Flying<'a> {
-    Waiting(Answer<'a>),
-    Landed(Result<Vec<Row>, Error>),
+enum Waiting<F, T> {
+    For(F),
+    Landed(Result<T, Error>),
 }
 
-impl Flying<'_> {
+impl<T, F: Future<Output = Result<T, Error>> + Unpin> Waiting<F, T> {
     /// True while there is something to wait for.
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
-        let Flying::Waiting(answer) = self else { return false };
-        match answer.as_mut().poll(context) {
+        let Waiting::For(answer) = self else { return false };
+        match Pin::new(answer).poll(context) {
             Poll::Pending => true,
             Poll::Ready(result) => {
-                *self = Flying::Landed(result);
+                *self = Waiting::Landed(result);
                 false
             }
         }
     }
 
-    fn end(self) -> Result<Vec<Row>, Error> {
+    fn end(self) -> Result<T, Error> {
         match self {
-            Flying::Landed(result) => result,
-            Flying::Waiting(_) => Err(Error::Lost("the database did not answer in time".into())),
+            Waiting::Landed(result) => result,
+            Waiting::For(_) => Err(Error::Lost("the database did not answer in time".into())),
         }
+    }
+}
+
+struct Flying<'a> {
+    /// Sent before it, for the next time.
+    making: Option<(Arc<str>, Waiting<Making<'a>, tokio_postgres::Statement>)>,
+    answer: Waiting<Answer<'a>, Vec<Row>>,
+}
+
+impl<'a> Flying<'a> {
+    fn of(answer: Answer<'a>) -> Flying<'a> {
+        Flying { making: None, answer: Waiting::For(answer) }
+    }
+
+    /// True while there is something to wait for. The first time sends it.
+    fn poll(&mut self, context: &mut Context<'_>) -> bool {
+        let is_making = self.making.as_mut().is_some_and(|(_, making)| making.poll(context));
+        self.answer.poll(context) || is_making
+    }
+
+    /// What could not be prepared has ended the transaction, and says why. If it did not get there, nothing has.
+    fn end(self, plans: &Plans) -> Result<Vec<Row>, Error> {
+        let answer = self.answer.end();
+        let Some((sql, making)) = self.making else { return answer };
+        match making.end() {
+            Ok(made) => plans.keep(sql, made),
+            Err(why) if answer.is_err() => return Err(why),
+            Err(_) => {}
+        }
+        answer
     }
 }
 
@@ -263,5 +358,64 @@ mod tests {
             let _ = told.send(dropped.is_ok());
         });
         assert_eq!(heard.recv_timeout(std::time::Duration::from_secs(60)), Ok(true));
+    }
+
+    #[cfg(feature = "testing")]
+    mod on_a_server {
+        use super::*;
+        use crate::classify::LOST_MARK;
+        use crate::codec::{Columns, Val};
+        use crate::testing::Server;
+
+        /// What a transaction of one statement that is asked for often gives.
+        fn often(session: &Session, sql: &str, given: i64) -> Result<i64, Error> {
+            let rows = session.glance("BEGIN", vec![Statement::new(sql, vec![Val::int(given)])])?;
+            rows[0][0].int(0)
+        }
+
+        fn names(session: &Session) -> i64 {
+            let sql = "SELECT count(*) FROM pg_prepared_statements";
+            session.snapshot("BEGIN", vec![Statement::new(sql, vec![])]).unwrap()[0][0].int(0).unwrap()
+        }
+
+        const HALF: &str = "SELECT $1 / 2";
+
+        #[test]
+        fn what_is_asked_for_often_is_prepared_once() {
+            let server = Server::start();
+            let (sockets, address) = (Sockets::start().unwrap(), Address::parse(&server.address()).unwrap());
+            let session = sockets.connect(&address).unwrap();
+            assert_eq!(names(&session), 1, "the mark");
+            for number in 0..20 {
+                assert_eq!(often(&session, HALF, 2 * number).unwrap(), number);
+                assert_eq!(names(&session), if number == 0 { 1 } else { 2 });
+            }
+            // What the statement itself does wrong is told as that, and the name stays.
+            let wrong = often(&session, "SELECT 1 / $1", 0).unwrap_err();
+            assert!(wrong.has_code("22012"), "{wrong:?}");
+            session.fly(vec![Call::Text("ROLLBACK".into())]).rows().unwrap();
+            assert_eq!(often(&session, HALF, 8).unwrap(), 4);
+        }
+
+        #[test]
+        fn on_a_connection_that_is_not_the_one_nothing_is_done_and_the_next_try_goes_well() {
+            let server = Server::start();
+            let (sockets, address) = (Sockets::start().unwrap(), Address::parse(&server.address()).unwrap());
+            let (session, other) = (sockets.connect(&address).unwrap(), sockets.connect(&address).unwrap());
+            assert!((0..4).all(|number| often(&session, HALF, 2 * number).is_ok()));
+            // As if a pooler had given the transaction a connection on which another process has used the same name.
+            let sql = "SELECT name FROM pg_prepared_statements WHERE statement = 'SELECT $1 / 2'";
+            let name = session.snapshot("BEGIN", vec![Statement::new(sql, vec![])]).unwrap()[0][0].text(0).unwrap();
+            let theirs = format!("DEALLOCATE ALL; PREPARE {name} (bigint) AS SELECT $1 * 100");
+            session.fly(vec![Call::Text(theirs)]).rows().unwrap();
+            let lost = often(&session, HALF, 2).unwrap_err();
+            assert!(lost.has_code(LOST_MARK) && lost.is_race(), "{lost:?}");
+            session.fly(vec![Call::Text("ROLLBACK".into())]).rows().unwrap();
+            for session in [&session, &other] {
+                let before = names(session);
+                assert!((0..4).all(|number| often(session, HALF, 2 * number).is_ok()));
+                assert_eq!(names(session), before, "no names any more, for nobody");
+            }
+        }
     }
 }

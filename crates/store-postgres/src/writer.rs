@@ -22,7 +22,7 @@ use crate::fetch::{self, Mode, Part};
 use crate::flush::flush;
 use crate::lease::Life;
 use crate::open::{self, LOCK_MAX, NEXT_LOCK_MAX};
-use crate::session::{Call, Session};
+use crate::session::{COMMIT_BATCH, Call, Session};
 use crate::set::{Care, Set};
 use crate::shared::{CLOCK, Shared};
 use crate::wants::{Wants, is_alone};
@@ -228,7 +228,7 @@ impl Writer {
                 return Ok(End::RolledBack(error));
             }
         };
-        let end = if failpoint::committing(works.iter().copied()) { "ROLLBACK" } else { "COMMIT" };
+        let end = if failpoint::committing(works.iter().copied()) { "ROLLBACK" } else { COMMIT_BATCH };
         let own = Own { node: life.node, writer: number, next, now: transaction.set.now.0 };
         let restored = transaction.set.restored.as_ref().map(|row| row.restored_at);
         let end = transaction.land(own, end);
@@ -455,11 +455,11 @@ impl Transaction<'_> {
     /// than the database would tell them, and the one who gives up takes all its locks in order the next time.
     fn preface(&self) -> Vec<Call> {
         match (self.rounds, self.care) {
-            (0, Care::Hopeful | Care::Careful) => vec![Call::Text(self.shared.begin_write.clone())],
+            (0, Care::Hopeful | Care::Careful) => vec![Call::Begin(self.shared.begin_write.clone())],
             // Those who have lost twice go one after the other, and meet only those who have not.
             (0, Care::Insistent) => {
                 let (begin, turn) = (&self.shared.begin_write, &self.shared.turn);
-                vec![Call::Text(format!("{begin}; {turn}"))]
+                vec![Call::Begin(format!("{begin}; {turn}"))]
             }
             (1, Care::Hopeful | Care::Careful) => {
                 vec![Call::Text(format!("SET LOCAL lock_timeout = '{NEXT_LOCK_MAX}'"))]

@@ -7,6 +7,7 @@
 //! | cut | are closed; what was under way is lost | are closed at once |
 //! | held | stay, and pass nothing: what is sent arrives when the line is open again, or never | the same |
 
+use crate::session::COMMIT_BATCH;
 use parking_lot::{Condvar, Mutex};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -160,26 +161,15 @@ impl Shared {
     /// From the store to the server.
     fn up(&self, mut client: TcpStream, mut server: TcpStream) {
         let mut buffer = vec![0; 1 << 16];
-        let mut held: Vec<u8> = Vec::new();
         while let Ok(count @ 1..) = client.read(&mut buffer) {
             self.wait();
             let bytes = &buffer[..count];
-            // Only the last flight of a writer says this.
-            let begins = self.armed.lock().is_some() && (has(bytes, b"SET counter") || has(bytes, b"write_rows("));
-            if !begins && held.is_empty() {
-                if server.write_all(bytes).is_err() {
-                    break;
-                }
-                continue;
+            let commits = has(bytes, COMMIT_BATCH.as_bytes());
+            if let Some(cut) = self.armed.lock().take_if(|_| commits) {
+                return sever(cut, bytes, &client, &mut server);
             }
-            held.extend_from_slice(bytes);
-            if has(&held, b"COMMIT\0") {
-                if let Some(cut) = self.armed.lock().take() {
-                    sever(cut, &held, &client, &mut server);
-                    return;
-                }
-                let _ = server.write_all(&held);
-                held.clear();
+            if server.write_all(bytes).is_err() {
+                break;
             }
         }
         let _ = server.shutdown(Shutdown::Both);
