@@ -387,19 +387,23 @@ impl Engine {
         let settled = |row: &Option<semel_store::WholeRun>| {
             row.as_ref().is_none_or(|(row, _, _)| row.status.is_ended() || row.status == Status::Held)
         };
-        if self.store().cluster().is_none() {
+        let Some(cluster) = self.store().cluster() else {
             if settled(&self.store().run(workspace, run)?) {
                 return Ok(true);
             }
             return Ok(tokio::time::timeout(limit, ended).await.is_ok());
-        }
+        };
         if settled(&self.run_from_afar(workspace, run).await?) {
             return Ok(true);
         }
         // Another node may drive it: that one is asked to tell, and the store is looked at in case it cannot.
         let (mut ended, mut left, mut pause) = (ended, limit, Duration::from_millis(20));
         while !left.is_zero() {
-            self.watch(run);
+            if cluster.is_alone() {
+                pause = LOOK_AGAIN;
+            } else {
+                self.watch(run);
+            }
             let wait = pause.min(left);
             if tokio::time::timeout(wait, &mut ended).await.is_ok()
                 || settled(&self.run_from_afar(workspace, run).await?)

@@ -87,6 +87,9 @@ mod tests {
         fn is_first(&self) -> bool {
             true
         }
+        fn is_alone(&self) -> bool {
+            true
+        }
         fn tell(&self, _: Note) {}
         fn listen(&self, _: Ear) {}
     }

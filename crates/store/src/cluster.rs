@@ -31,6 +31,8 @@ pub trait Cluster: Send + Sync {
     fn nodes(&self) -> Result<Vec<NodeRow>>;
     /// Among the living this one is the oldest: the one that does what need be done only once.
     fn is_first(&self) -> bool;
+    /// No other node was there a moment ago.
+    fn is_alone(&self) -> bool;
     /// Tells the others. Some may not hear it.
     fn tell(&self, note: Note);
     /// From now on what others tell goes to `ear`.

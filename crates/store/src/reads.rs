@@ -90,6 +90,10 @@ pub struct LogQuery {
 pub trait Reads: Send + Sync {
     fn load_run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<LoadedRun>>;
     fn run(&self, workspace: &WorkspaceId, id: RunId) -> Result<Option<WholeRun>>;
+    /// Those of them that are there, in no order. A store that is far away finds them in one journey.
+    fn runs_named(&self, workspace: &WorkspaceId, ids: &[RunId]) -> Result<Vec<WholeRun>> {
+        ids.iter().filter_map(|id| self.run(workspace, *id).transpose()).collect()
+    }
     fn runs(&self, workspace: &WorkspaceId, query: &RunQuery) -> Result<Vec<WholeRun>>;
     /// One page, and how many there are on all pages, of one snapshot.
     fn search_runs(&self, workspace: &WorkspaceId, search: &RunSearch) -> Result<(Vec<WholeRun>, u64)>;

@@ -96,7 +96,7 @@ fn same_user(one: &Json, other: &Json) -> bool {
 
 async fn loaded(call: &Call, row: ErrandRow) -> Result<Human, Problem> {
     let errand = call.app.engine().errand_of(&call.workspace()?, row.clone())?;
-    let task = handed(call.app.engine(), &call.workspace()?, &errand)?;
+    let task = handed(call.app.engine(), &call.workspace()?, &[errand])?.remove(0);
     let assigned = documents::find(call, HUMAN_TASKS, &note_key(row.id, "assignee")).await?.map(|row| row.value);
     let claimant = documents::find(call, HUMAN_TASKS, &note_key(row.id, "claimant")).await?.map(|row| row.value);
     let mut human = Human { row, task, assignee: None, place: 0, claimant };

@@ -7,7 +7,7 @@ use crate::codes::Code;
 use crate::problem::Problem;
 use semel_core::ir::{ErrandKind, FORKED_REFERENCE, TaskKind};
 use semel_core::run::{StepKey, errand_id, step_id};
-use semel_core::{Hash16, WorkspaceId};
+use semel_core::{Hash16, RunId, WorkspaceId};
 use semel_engine::flows::LoadedFlow;
 use semel_engine::{Engine, Errand, TaskStory, WorkflowStory, renamed};
 use semel_store::{ErrandRow, RunRow, WholeRun};
@@ -147,16 +147,32 @@ pub fn reference(
     })
 }
 
-/// An errand as whoever takes it is handed it.
-pub fn handed(engine: &Engine, workspace: &WorkspaceId, errand: &Errand) -> Result<Json, Problem> {
+/// Errands as whoever takes them is handed them.
+pub fn handed(engine: &Engine, workspace: &WorkspaceId, errands: &[Errand]) -> Result<Vec<Json>, Problem> {
+    let mut ids: Vec<RunId> = errands.iter().map(|errand| errand.row.run).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let runs = engine.store().runs_named(workspace, &ids)?;
+    let of = |id: RunId| runs.iter().find(|(run, _, _)| run.id == id);
+    let shown = |errand: &Errand| match of(errand.row.run) {
+        Some(run) => handed_of(engine, workspace, errand, run),
+        None => Err(unknown(&id_text(errand.row.id))),
+    };
+    errands.iter().map(shown).collect()
+}
+
+fn handed_of(
+    engine: &Engine,
+    workspace: &WorkspaceId,
+    errand: &Errand,
+    (run, values, _): &WholeRun,
+) -> Result<Json, Problem> {
     let row = &errand.row;
-    let run: Option<WholeRun> = engine.store().run(workspace, row.run)?;
-    let Some((run, values, _)) = run else { return Err(unknown(&id_text(row.id))) };
     let flow = engine.flow_revision(workspace, &run.flow, run.revision)?;
     let own = flow.index.flow.conductor.as_deref();
     let reference = reference(engine, workspace, &flow, row)?;
     let more = &row.more;
-    let step = step_of(&run, row).unwrap_or(row.id);
+    let step = step_of(run, row).unwrap_or(row.id);
     let earlier: Vec<Hash16> = (1..more.attempt).map(|attempt| errand_id(step, attempt)).collect();
     let request = renamed(&errand.request, &earlier, row.id);
     let step = step.hex();
@@ -195,7 +211,7 @@ pub fn handed(engine: &Engine, workspace: &WorkspaceId, errand: &Errand) -> Resu
         "workerId": more.seen.worker,
         "workflowTask": own_task,
         "taskDefinition": definition,
-        "workflowPriority": started_with(&values).get("priority").cloned().unwrap_or_else(|| json!(0)),
+        "workflowPriority": started_with(values).get("priority").cloned().unwrap_or_else(|| json!(0)),
         "iteration": round,
         "loopOverTask": round > 0,
         "queueWaitTime": more.seen.taken_at.map_or(0, |at| at.since(more.set_at).max(0)),
@@ -204,7 +220,7 @@ pub fn handed(engine: &Engine, workspace: &WorkspaceId, errand: &Errand) -> Resu
         "stepId": step,
         "idempotencyKey": step,
     });
-    if let Some(id) = correlation(&run) {
+    if let Some(id) = correlation(run) {
         out["correlationId"] = id.into();
     }
     if !row.domain.is_empty() {

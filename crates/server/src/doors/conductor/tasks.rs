@@ -72,7 +72,7 @@ pub async fn take_from(
         return Ok(Vec::new());
     }
     let engine = call.app.engine().clone();
-    let shown = move || taken.iter().map(|errand| handed(&engine, &workspace, errand)).collect();
+    let shown = move || handed(&engine, &workspace, &taken);
     tokio::task::spawn_blocking(shown).await.map_err(|_| Problem::internal("a read panicked"))?
 }
 
@@ -92,7 +92,7 @@ pub async fn get(call: Call) -> Answer {
         // Done again since: the attempt is not part of the workflow any more.
         None => {
             let errand = Errand { request: json!({}), row };
-            ok(handed(call.app.engine(), &call.workspace()?, &errand)?)
+            ok(handed(call.app.engine(), &call.workspace()?, &[errand])?.remove(0))
         }
     }
 }
