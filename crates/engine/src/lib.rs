@@ -60,8 +60,8 @@ pub mod workflows;
 pub use api::*;
 pub use checks::FailedCheck;
 pub use conductor::{
-    RATE_LIMIT, SecretValue, TaskStory, Timetable, WorkflowStory, arrived_name, arrived_value, check_cron, renamed,
-    upcoming,
+    RATE_LIMIT, SecretValue, TROUBLES, TaskStory, Timetable, WorkflowStory, arrived_name, arrived_value, check_cron,
+    renamed, upcoming,
 };
 pub use errands::{Errand, ErrandError, Polled};
 pub use events::EVALUATORS;

@@ -10,6 +10,8 @@ mod conductor_control;
 mod conductor_resources;
 #[path = "suite/conductor_scheduler.rs"]
 mod conductor_scheduler;
+#[path = "suite/conductor_search.rs"]
+mod conductor_search;
 #[path = "suite/conductor_webhook.rs"]
 mod conductor_webhook;
 #[path = "suite/harness.rs"]

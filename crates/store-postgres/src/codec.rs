@@ -306,6 +306,17 @@ impl Table {
         rows.statement(sql)
     }
 
+    /// Rows of a table that is all key: those that are there stay.
+    pub fn add(&self, rows: Rows) -> Statement {
+        let sql = format!(
+            "INSERT INTO {} ({}) SELECT * FROM {} ON CONFLICT DO NOTHING",
+            self.name,
+            self.names(""),
+            unnest(1, self.columns.len())
+        );
+        rows.statement(sql)
+    }
+
     pub fn delete(&self, keys: Rows) -> Statement {
         let sql =
             format!("DELETE FROM {} t USING {} WHERE {}", self.name, self.named_keys(1), self.key_equal("t", "k"));

@@ -51,6 +51,7 @@ pub fn flush(set: &Set) -> Vec<Statement> {
         |(ws, id)| vec![Val::ws(ws), Val::hash(*id)],
         &mut out,
     );
+    words(set, &mut out);
     let heads = set.runs.changes();
     heads_of(set, &heads, &mut out);
     values(set, &mut out);
@@ -134,9 +135,19 @@ fn removals(set: &Set, out: &mut Vec<Statement>) {
     let of_run = |table: &str| {
         format!("DELETE FROM {table} t USING unnest($1, $2) AS k (ws, run) WHERE t.ws = k.ws AND t.run = k.run")
     };
-    for table in
-        ["run_values", "run_labels", "journal", "snapshots", "timers", "errands", "effects", "logs", "inbox", "changes"]
-    {
+    for table in [
+        "run_values",
+        "run_labels",
+        "journal",
+        "snapshots",
+        "timers",
+        "errands",
+        "effects",
+        "task_words",
+        "logs",
+        "inbox",
+        "changes",
+    ] {
         push(marked(&set.gone), |rows| rows.statement(of_run(table)), out);
     }
     for table in ["files", "file_chunks", "uploads"] {
@@ -153,6 +164,7 @@ fn removals(set: &Set, out: &mut Vec<Statement>) {
                WHERE t.ws = k.ws AND t.run = k.run AND t.file = k.file";
     push(replaced, |rows| rows.statement(sql), out);
     push(marked(&set.timers_gone), |rows| rows.statement(of_run("timers")), out);
+    push(marked(&set.erased), |rows| rows.statement(of_run("task_words")), out);
     push(marked(&set.erased), |rows| rows.statement(of_run("logs")), out);
     let log = format!("{} AND t.seq < {RELEASED_FROM}", of_run("logs"));
     push(marked(&set.logs_gone), |rows| rows.statement(log), out);
@@ -282,6 +294,15 @@ fn labels(set: &Set, out: &mut Vec<Statement>) {
         rows.push(vec![Val::ws(ws), Val::text(name), Val::text(value), Val::run(*run)]);
     }
     push(rows, |rows| runs::LABELS.insert(rows), out);
+}
+
+/// A word that is there already is left as it is.
+fn words(set: &Set, out: &mut Vec<Statement>) {
+    let mut rows = history::TASK_WORDS.rows();
+    for ((ws, run, word), _) in set.task_words.0.iter().filter(|(_, slot)| slot.now.is_some()) {
+        rows.push(vec![Val::ws(ws), Val::run(*run), Val::text(word.of.word()), Val::text(&word.text)]);
+    }
+    push(rows, |rows| history::TASK_WORDS.add(rows), out);
 }
 
 fn history(set: &Set, out: &mut Vec<Statement>) {

@@ -80,6 +80,7 @@ pub struct Set {
     pub snapshots: Cache<RunKey, SnapshotRow>,
     pub timers: Cache<RowKey, TimerRow>,
     pub effects: Cache<(WorkspaceId, RunId, Hash16), EffectRow>,
+    pub task_words: Cache<(WorkspaceId, RunId, TaskWord), ()>,
     pub logs: Cache<RowKey, LogRow>,
     pub inbox: Cache<RowKey, Inbox>,
     pub inbox_known: BTreeSet<RunKey>,

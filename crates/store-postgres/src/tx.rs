@@ -223,6 +223,7 @@ impl Tx for Set {
         self.remove_of_run(|set| &mut set.inbox, &key)?;
         self.remove_of_run(|set| &mut set.changes, &key)?;
         self.remove_of_run(|set| &mut set.effects, &key)?;
+        self.remove_of_run(|set| &mut set.task_words, &key)?;
         let of_run = |slot: &Slot<ErrandRow>| slot.now.as_ref().is_some_and(|row| row.run == id);
         let errands = self.errands.0.iter().filter(|((ws, _), slot)| ws == workspace && of_run(slot));
         for key in errands.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
@@ -235,6 +236,7 @@ impl Tx for Set {
         self.put(|set| &mut set.erased, key.clone(), Some(()))?;
         self.put(|set| &mut set.given, key.clone(), Some((None, None)))?;
         self.put(|set| &mut set.results, key.clone(), Some((None, None)))?;
+        self.remove_of_run(|set| &mut set.task_words, &key)?;
         self.remove_of_run(|set| &mut set.logs, &key)?;
         self.remove_of_run(|set| &mut set.inbox, &key)?;
         self.remove_files(&key)?;
@@ -328,6 +330,9 @@ impl Tx for Set {
 
     fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()> {
         self.put(|set| &mut set.effects, (workspace.clone(), row.run, row.step_id), Some(row.clone()))
+    }
+    fn put_task_word(&mut self, workspace: &WorkspaceId, run: RunId, word: &TaskWord) -> Result<()> {
+        self.put(|set| &mut set.task_words, (workspace.clone(), run, word.clone()), Some(()))
     }
     fn append_log(&mut self, workspace: &WorkspaceId, row: &LogRow) -> Result<()> {
         let key = (workspace.clone(), row.run, row.seq);

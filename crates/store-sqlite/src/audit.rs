@@ -243,7 +243,7 @@ impl Audit for Snapshot<'_, '_> {
 }
 
 /// Tables whose rows are read by workspace, and would not be met if theirs were not there.
-const OF_WORKSPACES: [&str; 18] = [
+const OF_WORKSPACES: [&str; 19] = [
     "runs",
     "claims",
     "journal",
@@ -251,6 +251,7 @@ const OF_WORKSPACES: [&str; 18] = [
     "timers",
     "errands",
     "effects",
+    "task_words",
     "logs",
     "inbox",
     "lanes",
@@ -291,13 +292,14 @@ pub fn file_findings(cx: &Cx, full: bool) -> Sql<Vec<String>> {
             }
         }
     }
-    let orphans: i64 = cx.connection.query_row(
-        "SELECT count(*) FROM run_labels l WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.ws = l.ws AND r.id = l.run)",
-        [],
-        |row| row.get(0),
-    )?;
-    if orphans > 0 {
-        found.push(format!("{orphans} rows of run_labels belong to runs that are not there"));
+    for table in ["run_labels", "task_words"] {
+        let sql = format!(
+            "SELECT count(*) FROM {table} l WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.ws = l.ws AND r.id = l.run)"
+        );
+        let orphans: i64 = cx.connection.query_row(&sql, [], |row| row.get(0))?;
+        if orphans > 0 {
+            found.push(format!("{orphans} rows of {table} belong to runs that are not there"));
+        }
     }
     Ok(found)
 }

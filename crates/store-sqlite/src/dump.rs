@@ -1,7 +1,7 @@
 //! Every row, in the form of the oracle.
 
 use crate::names::Cx;
-use crate::tables::{admin, changes, claims, decisions, errands, files, history, runs};
+use crate::tables::{admin, changes, claims, decisions, errands, files, history, runs, words};
 use rusqlite::Result;
 use semel_store::memory::Tables;
 use serde_json::Value as Json;
@@ -29,6 +29,7 @@ fn history(cx: &Cx, tables: &mut Tables) -> Result<()> {
     tables.timers.extend(history::each_timer(cx)?.into_iter().map(|t| ((t.workspace.clone(), t.run, t.timer), t)));
     tables.errands.extend(errands::each(cx)?.into_iter().map(|(ws, row)| ((ws, row.id), row)));
     tables.effects.extend(history::each_effect(cx)?.into_iter().map(|(ws, row)| ((ws, row.run, row.step_id), row)));
+    tables.task_words.extend(words::each(cx)?);
     tables.logs.extend(history::each_log(cx)?.into_iter().map(|(ws, row)| ((ws, row.run, row.seq), row)));
     tables.files.extend(files::each(cx)?.into_iter().map(|(ws, row)| ((ws, row.run, row.path.clone()), row)));
     tables.chunks.extend(files::each_chunk(cx)?);

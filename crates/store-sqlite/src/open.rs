@@ -27,6 +27,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0008.sql"),
     include_str!("../migrations/0009.sql"),
     include_str!("../migrations/0010.sql"),
+    include_str!("../migrations/0011.sql"),
 ];
 /// The version of the schema this binary writes.
 pub const SCHEMA_VERSION: i32 = MIGRATIONS.len() as i32;

@@ -2,7 +2,7 @@
 
 use crate::classify::classify;
 use crate::names::Cx;
-use crate::tables::{admin, changes, claims, decisions, errands, files, history, runs};
+use crate::tables::{admin, changes, claims, decisions, errands, files, history, runs, words};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use semel_store::*;
@@ -314,6 +314,7 @@ impl Tx for SqlTx<'_, '_> {
             runs::delete(cx, ws, id, num)?;
             history::delete(cx, ws, id)?;
             errands::delete_of_run(cx, ws, id)?;
+            words::delete_of_run(cx, ws, id)?;
             files::delete_of_run(cx, ws, id)
         })
     }
@@ -322,6 +323,7 @@ impl Tx for SqlTx<'_, '_> {
         self.write_in(workspace, |cx, ws| {
             runs::put_values(cx, num, &RunValues::default())?;
             history::erase(cx, ws, id)?;
+            words::delete_of_run(cx, ws, id)?;
             files::delete_of_run(cx, ws, id)
         })
     }
@@ -372,6 +374,9 @@ impl Tx for SqlTx<'_, '_> {
 
     fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()> {
         self.write_in(workspace, |cx, ws| history::put_effect(cx, ws, row))
+    }
+    fn put_task_word(&mut self, workspace: &WorkspaceId, run: RunId, word: &TaskWord) -> Result<()> {
+        self.write_in(workspace, |cx, ws| words::put(cx, ws, run, word))
     }
     fn append_log(&mut self, workspace: &WorkspaceId, row: &LogRow) -> Result<()> {
         self.write_in(workspace, |cx, ws| history::append_log(cx, ws, row))
@@ -533,6 +538,7 @@ mod tests {
         connection.execute_batch(include_str!("../migrations/0008.sql")).unwrap();
         connection.execute_batch(include_str!("../migrations/0009.sql")).unwrap();
         connection.execute_batch(include_str!("../migrations/0010.sql")).unwrap();
+        connection.execute_batch(include_str!("../migrations/0011.sql")).unwrap();
         let names = Names::default();
         let cx = Cx::new(&connection, &names);
         let mut tx = SqlTx::read_only(&cx, Millis(0));

@@ -19,6 +19,7 @@ pub mod rows;
 pub mod script;
 pub mod search;
 pub mod tx;
+pub mod words;
 pub mod work;
 
 pub use cluster::{Cluster, Ear, NodeRow, NodeState, Note};
@@ -28,6 +29,7 @@ pub use reads::*;
 pub use rows::*;
 pub use script::{OUTSIDE_FROM, RELEASED_FROM};
 pub use tx::{Look, Result, Tx};
+pub use words::*;
 pub use work::*;
 
 use semel_core::Millis;

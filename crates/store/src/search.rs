@@ -5,6 +5,7 @@
 //! made by [`RunSearch::conditions`], in which user values are never written, only bound.
 
 use crate::rows::RunRow;
+use crate::words::{TaskWord, WordTest};
 use semel_core::run::{KestraState, StateOf};
 use semel_core::{Millis, RunId};
 use std::cmp::Ordering;
@@ -21,6 +22,8 @@ pub struct RunSearch {
     /// Only runs that stand in one of these ways; what Kestra has no word for.
     pub heads: Option<Vec<StateOf>>,
     pub labels: Vec<LabelTest>,
+    /// Only runs that may have a task of which this is true.
+    pub task_words: Vec<WordTest>,
     pub intervals: Vec<Interval>,
     pub is_child: Option<bool>,
     /// Part of a namespace, a flow id or a run id, whatever its case.
@@ -253,7 +256,7 @@ impl Interval {
 
 /// The oracle's side.
 impl RunSearch {
-    pub fn matches(&self, row: &RunRow, labels: &[Label]) -> bool {
+    pub fn matches(&self, row: &RunRow, labels: &[Label], words: &BTreeSet<TaskWord>) -> bool {
         let part = self.text.as_ref().map(|text| text.to_ascii_lowercase());
         let holds_part = |part: &String| {
             let texts = [row.flow.namespace.as_str(), &row.flow.id, &row.id.to_string()];
@@ -264,10 +267,11 @@ impl RunSearch {
             && self.heads.as_ref().is_none_or(|heads| heads.contains(&row.state_of()))
             && self.words.as_ref().is_none_or(|part| has_words(row, &part.to_ascii_lowercase()))
             && self.labels.iter().all(|test| test.holds(row, labels))
+            && self.task_words.iter().all(|test| test.holds(words))
             && self.intervals.iter().all(|interval| interval.holds(row))
             && self.is_child.is_none_or(|child| row.parent.is_some() == child)
             && part.as_ref().is_none_or(holds_part)
-            && self.groups.iter().all(|group| group.iter().any(|search| search.matches(row, labels)))
+            && self.groups.iter().all(|group| group.iter().any(|search| search.matches(row, labels, words)))
     }
 
     pub fn compare(&self, a: &RunRow, b: &RunRow) -> Ordering {
@@ -349,6 +353,9 @@ impl RunSearch {
         }
         for test in &self.labels {
             out.label(test);
+        }
+        for test in &self.task_words {
+            out.task_word(test);
         }
         for interval in &self.intervals {
             out.interval(interval);
@@ -543,6 +550,20 @@ impl Conditions {
         );
         let own = format!("{place}(lower(coalesce(r.correlation_id, {id})), {}) > 0", self.bind_text(part));
         format!("{labels} OR {own}")
+    }
+
+    fn task_word(&mut self, test: &WordTest) {
+        let ws = self.bind(Bind::Workspace);
+        let of = self.bind_text(test.of.word());
+        let term = self.text_term("w.word", &test.test);
+        let mut terms =
+            vec![format!("r.id IN (SELECT w.run FROM task_words w WHERE w.ws = {ws} AND w.kind = {of} AND ({term}))")];
+        for stand_in in test.stand_ins() {
+            let ws = self.bind(Bind::Workspace);
+            let kind = stand_in.word();
+            terms.push(format!("r.id IN (SELECT w.run FROM task_words w WHERE w.ws = {ws} AND w.kind = '{kind}')"));
+        }
+        self.text += &format!(" AND ({})", terms.join(" OR "));
     }
 
     fn interval(&mut self, interval: &Interval) {

@@ -6,6 +6,7 @@
 
 use crate::error::StoreError;
 use crate::rows::*;
+use crate::words::TaskWord;
 use crate::work::{ErrandQueue, FileChunk};
 use semel_core::admission::{Claim, Lane};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
@@ -60,9 +61,9 @@ pub trait Tx: Look {
     fn put_labels(&mut self, workspace: &WorkspaceId, id: RunId, labels: &[(String, String)]) -> Result<()>;
     /// Children in order of id.
     fn children(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<Vec<RunRow>>;
-    /// Removes the run with its journal, snapshot, timers, errands, effects, logs, labels, inbox, files, changes and values.
+    /// Removes the run with its journal, snapshot, timers, errands, effects, words, logs, labels, inbox, files, changes and values.
     fn delete_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
-    /// Drops every value column, the logs, the inbox, the files and the keys in the decision log of a run;
+    /// Drops every value column, the words, the logs, the inbox, the files and the keys in the decision log of a run;
     /// structure stays.
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()>;
 
@@ -86,6 +87,8 @@ pub trait Tx: Look {
     fn late_errands(&mut self, limit: u32) -> Result<Vec<(WorkspaceId, ErrandRow)>>;
 
     fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()>;
+    /// Once is enough: a word that is there stays.
+    fn put_task_word(&mut self, workspace: &WorkspaceId, run: RunId, word: &TaskWord) -> Result<()>;
     fn append_log(&mut self, workspace: &WorkspaceId, row: &LogRow) -> Result<()>;
     /// Removes the lines of a run, but those from [`crate::RELEASED_FROM`] on.
     fn delete_logs(&mut self, workspace: &WorkspaceId, run: RunId) -> Result<()>;

@@ -1,6 +1,7 @@
 //! What a store can be asked to write: run-sized verbs, each one atomic.
 
 use crate::rows::*;
+use crate::words::TaskWord;
 use semel_core::admission::{Busy, Decision, KeySource, Policy, Prior, Reason};
 use semel_core::fingerprint::Fingerprint;
 use semel_core::run::{By, Conclusion, EndStatus, Event, Failure, Status, StepKey};
@@ -202,6 +203,8 @@ pub struct RunCommit {
     pub timers_cleared: Vec<u64>,
     pub errands: Vec<ErrandChange>,
     pub effects: Vec<EffectRow>,
+    /// What searches over tasks find the run by from now on.
+    pub task_words: Vec<TaskWord>,
     pub logs: Vec<LogRow>,
     pub labels: Option<Vec<(String, String)>>,
     pub inbox_consumed: Vec<u64>,

@@ -19,6 +19,7 @@
 //! | `names` | keys that are made of what has arrived |
 //! | `timetable` | schedules |
 //! | `story` | a run as its door shows it |
+//! | `words` | what searches over tasks find a run by |
 //! | `places` | where the first tasks of a fork and its JOIN stand |
 
 mod definitions;
@@ -39,6 +40,7 @@ mod starts;
 mod states;
 mod story;
 mod timetable;
+mod words;
 
 pub(crate) use dynamic::{DYNAMIC, performed_as};
 pub use loops::exit_state;
@@ -54,3 +56,5 @@ pub use starts::sub_workflow_output;
 pub(crate) use states::moments;
 pub use story::{TaskStory, WorkflowStory, renamed};
 pub use timetable::{Timetable, check_cron, is_timetable, upcoming};
+pub use words::TROUBLES;
+pub(crate) use words::words_of;

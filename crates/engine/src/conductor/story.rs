@@ -4,13 +4,14 @@
 //! what was known there; of an errand that is out its row says who has it. Companions are not told of, and a JOIN is
 //! shown from the moment its fork begins, as there.
 
+use super::dynamic::DYNAMIC;
 use super::places::put_in_order;
 use crate::api::FlowLookupError;
 use crate::flows::LoadedFlow;
 use crate::handle::Engine;
 use crate::memory::Memory;
 use crate::scope::{ExprScope, RunScope};
-use semel_core::ir::{ErrandKind, TaskKind, companion};
+use semel_core::ir::{ConductorTask, ErrandKind, Task, TaskKind, companion};
 use semel_core::run::{
     ErrandEnd, ErrandTerms, Event, Failure, RunState, StepKey, StepOutcome, TimerWhy, Work, decode_events, errand_id,
     task_status,
@@ -503,7 +504,7 @@ impl Teller<'_> {
         let iteration = rounds.iter().rev().find(is_round).map_or(0, |(_, n)| n + 1);
         let plain = text(&own.reference);
         let type_word = task.type_name.strip_prefix("conductor.").unwrap_or(&task.type_name).to_owned();
-        let name = text(&own.name);
+        let name = text(shown_name(task, own));
         let kind = match type_word.as_str() {
             "SIMPLE" | "DYNAMIC" => name.clone(),
             "FORK_JOIN" | "FORK_JOIN_DYNAMIC" => "FORK".to_owned(),
@@ -610,6 +611,14 @@ pub fn renamed(request: &Json, earlier: &[Hash16], own: Hash16) -> Json {
             Json::Object(fields.iter().map(|(name, value)| (name.clone(), renamed(value, earlier, own))).collect())
         }
         other => other.clone(),
+    }
+}
+
+/// The template of the name that a task shows: a DYNAMIC has that which it runs as.
+pub(super) fn shown_name<'a>(task: &'a Task, own: &'a ConductorTask) -> &'a str {
+    match &task.kind {
+        TaskKind::Leaf { config, .. } if task.type_name == DYNAMIC => config["queue"].as_str().unwrap_or(&own.name),
+        _ => &own.name,
     }
 }
 

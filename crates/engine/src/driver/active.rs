@@ -3,6 +3,7 @@
 use super::{Born, FUSE_BYTES_MAX, FUSE_EVENTS_MAX, Ticket, weight};
 use crate::api::FlowLookupError;
 use crate::cache::digest;
+use crate::conductor::words_of;
 use crate::flows::{Flows, LoadedFlow};
 use crate::hearing::state_word;
 use crate::masking::Mask;
@@ -14,7 +15,7 @@ use semel_core::run::{
     StepOutcome, Wish, Work, decode_events, errand_id,
 };
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
-use semel_store::{Amend, FlowRow, LogRow, OpKind, RunCommit, RunRow, StoreError};
+use semel_store::{Amend, FlowRow, LogRow, OpKind, RunCommit, RunRow, StoreError, TaskWord};
 use semel_tasks::{Log, LogLine, Stop};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -73,6 +74,7 @@ pub struct Pending {
     pub tickets: Vec<Ticket>,
     /// By the id of the step: a handler that runs again has the same path and another id.
     pub effects: BTreeMap<Hash16, semel_store::EffectRow>,
+    pub task_words: BTreeSet<TaskWord>,
     pub labels_changed: bool,
     /// The run had ended and goes on.
     pub reopened: bool,
@@ -136,6 +138,8 @@ pub struct Active {
     pub timers_queued: BTreeSet<u64>,
     /// Errands that have a row which is open, by step.
     pub errands_out: BTreeMap<StepKey, Hash16>,
+    /// Words, but ids, that earlier commits of this process have written.
+    pub task_words_told: BTreeSet<TaskWord>,
     /// Rows of timers that the state no longer has.
     pub stale_timers: Vec<u64>,
     pub events_since_snapshot: usize,
@@ -204,6 +208,7 @@ impl Active {
             logs_ready: BTreeMap::new(),
             inbox_seen: BTreeSet::new(),
             errands_out,
+            task_words_told: BTreeSet::new(),
             timers_queued: BTreeSet::new(),
             stale_timers: Vec::new(),
             events_since_snapshot,
@@ -294,6 +299,9 @@ impl Active {
     /// Folds values of events that the machine has already folded into the state.
     pub fn record(&mut self, events: Vec<Event>, now: Millis) {
         for event in events {
+            if self.flow.is_conductor() {
+                words_of(&event, &self.flow, &self.state, &self.memory, &mut self.pending.task_words);
+            }
             self.memory.fold(self.run, &event, &self.state, &self.flow, now);
             self.note(&event);
             self.pending.bytes += weight(&event);

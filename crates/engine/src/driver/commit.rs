@@ -4,7 +4,9 @@ use super::active::{Active, Pending, out_now};
 use semel_core::Millis;
 use semel_core::run::{Event, Phase, Seen, StepKey, encode_events};
 use semel_expr::Value;
-use semel_store::{CommitOp, ErrandChange, ErrandMore, ErrandRow, HeadChange, OpKind, Reopen, RunCommit, Settle};
+use semel_store::{
+    CommitOp, ErrandChange, ErrandMore, ErrandRow, HeadChange, OpKind, Reopen, RunCommit, Settle, TaskWord, WordOf,
+};
 use serde_json::{Value as Json, json};
 
 /// Events between two snapshots of a run.
@@ -70,6 +72,7 @@ impl Active {
             timers_cleared,
             errands: self.errand_changes(&pending),
             effects: pending.effects.values().cloned().collect(),
+            task_words: self.new_words(&pending),
             logs: pending.logs.clone(),
             labels: pending.labels_changed.then(|| self.memory.labels.clone().into_iter().collect()),
             inbox_consumed: pending.inbox_consumed.clone(),
@@ -92,6 +95,14 @@ impl Active {
         self.head_active = commit.head.active;
         self.committed = pending;
         commit
+    }
+
+    /// Those that were written before need not be written again.
+    fn new_words(&mut self, pending: &Pending) -> Vec<TaskWord> {
+        let new: Vec<TaskWord> = pending.task_words.difference(&self.task_words_told).cloned().collect();
+        // An id is not told of again when its attempt is over.
+        self.task_words_told.extend(new.iter().filter(|word| word.of != WordOf::Id).cloned());
+        new
     }
 
     /// Attempts that are over lose their rows' openness first, so that a step never has two that can be taken.

@@ -239,6 +239,7 @@ impl Model {
             timers_cleared: vec![],
             errands: vec![],
             effects: vec![],
+            task_words: vec![],
             logs,
             labels: None,
             inbox_consumed: vec![],

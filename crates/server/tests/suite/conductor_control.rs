@@ -3,26 +3,26 @@
 use crate::harness::*;
 use serde_json::{Value as Json, json};
 
-struct World {
-    server: Server,
+pub struct World {
+    pub server: Server,
 }
 
-fn simple(reference: &str) -> Json {
+pub fn simple(reference: &str) -> Json {
     json!({"name": "work", "taskReferenceName": reference, "type": "SIMPLE", "inputParameters": {"n": "${workflow.input.n}"}})
 }
 
-fn pick(reference: &str, value: &str) -> Json {
+pub fn pick(reference: &str, value: &str) -> Json {
     json!({"name": "pick", "taskReferenceName": reference, "type": "INLINE",
         "inputParameters": {"evaluatorType": "value-param", "expression": "v", "v": value}})
 }
 
-fn broken(reference: &str) -> Json {
+pub fn broken(reference: &str) -> Json {
     json!({"name": "jq", "taskReferenceName": reference, "type": "JSON_JQ_TRANSFORM",
         "inputParameters": {"queryExpression": "if .ok then 1 else error end", "ok": "${workflow.input.ok}"}})
 }
 
 impl World {
-    async fn new() -> World {
+    pub async fn new() -> World {
         let world = World { server: Server::start() };
         for (name, tasks) in [
             ("waits", json!([simple("a"), simple("b"), pick("c", "${b.output.x}")])),
@@ -34,23 +34,23 @@ impl World {
         world
     }
 
-    async fn define(&self, definition: Json) {
+    pub async fn define(&self, definition: Json) {
         self.server.json("POST", "/api/metadata/workflow?overwrite=true", definition).await.expect(200);
     }
 
-    async fn start(&self, body: Json) -> String {
+    pub async fn start(&self, body: Json) -> String {
         let answer = self.server.json("POST", "/api/workflow", body).await.expect(200);
         answer.text
     }
 
-    async fn started(&self, name: &str) -> String {
+    pub async fn started(&self, name: &str) -> String {
         let id = self.start(json!({"name": name, "version": 1})).await;
         self.settled(&id).await;
         id
     }
 
     /// Until nothing happens any more without somebody outside.
-    async fn settled(&self, id: &str) {
+    pub async fn settled(&self, id: &str) {
         for _ in 0..2_000 {
             let workflow = self.get(id).await;
             let tasks = workflow["tasks"].as_array().unwrap();
@@ -64,7 +64,7 @@ impl World {
         panic!("{id} does not come to rest: {}", self.get(id).await);
     }
 
-    async fn get(&self, id: &str) -> Json {
+    pub async fn get(&self, id: &str) -> Json {
         self.server.get(&format!("/api/workflow/{id}")).await.expect(200).json
     }
 
@@ -84,13 +84,13 @@ impl World {
     }
 
     /// The task of this name that was tried last.
-    async fn task(&self, id: &str, reference: &str) -> Json {
+    pub async fn task(&self, id: &str, reference: &str) -> Json {
         let workflow = self.get(id).await;
         let tasks = workflow["tasks"].as_array().unwrap();
         tasks.iter().rev().find(|task| task["referenceTaskName"] == reference).cloned().unwrap_or(Json::Null)
     }
 
-    async fn complete(&self, id: &str, reference: &str, output: Json) {
+    pub async fn complete(&self, id: &str, reference: &str, output: Json) {
         let task = self.task(id, reference).await;
         let result =
             json!({"taskId": task["taskId"], "workflowInstanceId": id, "status": "COMPLETED", "outputData": output});
@@ -109,7 +109,7 @@ impl World {
     }
 }
 
-fn url(text: &str) -> String {
+pub fn url(text: &str) -> String {
     text.bytes()
         .map(|b| if b.is_ascii_alphanumeric() { (b as char).to_string() } else { format!("%{b:02X}") })
         .collect()

@@ -5,7 +5,7 @@ use crate::codec::{Columns, Kind, Table, Val};
 use semel_core::run::StepKey;
 use semel_core::{RunId, WorkspaceId};
 use semel_store::codec::{Checksum, Damaged, word};
-use semel_store::{EffectRow, Inbox, JournalRow, LogRow, SnapshotRow, TimerRow};
+use semel_store::{EffectRow, Inbox, JournalRow, LogRow, SnapshotRow, TaskWord, TimerRow};
 use tokio_postgres::Row;
 
 pub const JOURNAL: Table = Table {
@@ -114,6 +114,16 @@ pub fn timer_row(row: &TimerRow, node: i64) -> Vec<Val<'_>> {
 
 pub fn read_timer(row: &Row) -> Result<TimerRow, Error> {
     Ok(TimerRow { workspace: row.ws(0)?, run: row.run(1)?, timer: row.number(2)?, due: row.millis(3)? })
+}
+
+pub const TASK_WORDS: Table = Table {
+    name: "task_words",
+    columns: &[("ws", Kind::Text), ("run", Kind::Id), ("kind", Kind::Text), ("word", Kind::Text)],
+    key: 4,
+};
+
+pub fn read_task_word(row: &Row) -> Result<((WorkspaceId, RunId, TaskWord), ()), Error> {
+    Ok(((row.ws(0)?, row.run(1)?, TaskWord { of: row.word(2)?, text: row.text(3)? }), ()))
 }
 
 pub const EFFECTS: Table = Table {

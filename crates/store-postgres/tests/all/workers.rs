@@ -117,6 +117,7 @@ pub fn commit_of(loaded: &LoadedRun, mut state: RunState, events: &[Event]) -> R
         timers_cleared: vec![],
         errands: vec![],
         effects: vec![],
+        task_words: vec![],
         logs: vec![],
         labels: None,
         answers: vec![],

@@ -11,3 +11,4 @@ pub mod found;
 pub mod history;
 pub mod log_search;
 pub mod runs;
+pub mod words;

@@ -155,6 +155,7 @@ impl Bench {
             timers_cleared: vec![],
             errands: vec![],
             effects: vec![],
+            task_words: vec![],
             logs: vec![],
             labels: None,
             inbox_consumed: vec![],

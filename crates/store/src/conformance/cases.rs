@@ -220,6 +220,7 @@ macro_rules! conformance_cases {
             search::runs_are_searched_by_every_field,
             search::a_search_has_pages_an_order_and_an_exact_total,
             search::states_and_instants_are_searched_for,
+            search::runs_are_found_by_words_of_their_tasks,
             lists::the_journal_is_read_in_pages,
             lists::decisions_are_filtered_and_paged,
             lists::claims_are_filtered_and_paged,

@@ -312,6 +312,7 @@ pub fn a_dump_has_every_table(b: &Bench) {
         "timers",
         "errands",
         "effects",
+        "task_words",
         "logs",
         "inbox",
         "files",

@@ -280,6 +280,7 @@ impl<'a> Program<'a> {
             timers_cleared: if self.dice.chance(20) { vec![0, 1] } else { vec![] },
             errands: vec![],
             effects: (0..self.dice.below(2)).map(|_| self.effect(run)).collect(),
+            task_words: (0..self.dice.below(3)).map(|_| self.task_word()).collect(),
             logs: (0..self.dice.below(2)).map(|_| self.log(run)).collect(),
             labels: self.dice.chance(10).then(|| self.labels()),
             answers: vec![],
@@ -361,6 +362,11 @@ impl<'a> Program<'a> {
             safe_until: self.dice.chance(50).then_some(Millis(5)),
             at: self.oracle.now(),
         }
+    }
+
+    fn task_word(&mut self) -> TaskWord {
+        let of = self.dice.pick(&[WordOf::Name, WordOf::Id, WordOf::Trouble, WordOf::Untold]);
+        TaskWord { of, text: self.dice.pick(&["a", "b\u{0}", ""]).to_string() }
     }
 
     fn log(&mut self, run: RunId) -> LogRow {

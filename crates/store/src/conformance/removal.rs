@@ -123,6 +123,7 @@ fn rich(b: &Bench, key: &str) -> RunId {
         snapshot: Some(b"{}".to_vec()),
         timers_set: vec![(1, b.now())],
         effects: vec![effect],
+        task_words: vec![TaskWord { of: WordOf::Name, text: "charge".into() }],
         logs: vec![log],
         ..b.step(run)
     });
@@ -134,7 +135,7 @@ fn rich(b: &Bench, key: &str) -> RunId {
 pub fn a_deleted_run_leaves_only_decisions(b: &Bench) {
     let (gone, kept) = (rich(b, "gone"), rich(b, "kept"));
     assert!(matches!(delete(b, gone), Done::Unit));
-    for table in ["claims", "runs", "run_values", "labels", "snapshots", "effects", "logs", "inbox"] {
+    for table in ["claims", "runs", "run_values", "labels", "snapshots", "effects", "task_words", "logs", "inbox"] {
         let rows = b.rows(table);
         assert_eq!(rows.len(), 1, "{table}: {rows:?}");
         assert!(!rows[0].to_string().contains(&gone.to_string()), "{table}");
@@ -158,6 +159,7 @@ pub fn an_erased_run_keeps_its_shape(b: &Bench) {
     assert!(b.store.logs(&b.ws(), run, 0, 10).unwrap().is_empty());
     let claim = b.claim("secret-key").unwrap();
     assert_eq!((claim.state, claim.key), (ClaimState::Erased, None));
+    assert!(b.rows("task_words").is_empty(), "they may be made of values");
     assert_eq!(b.store.effects(&b.ws(), run).unwrap().len(), 1);
 }
 

@@ -200,3 +200,43 @@ pub fn states_and_instants_are_searched_for(b: &Bench) {
     let timed_out = StateOf { conclusion: Some(semel_core::run::Conclusion::TimedOut), ..head(failed) };
     assert_eq!(stands(vec![timed_out]), []);
 }
+
+pub fn runs_are_found_by_words_of_their_tasks(b: &Bench) {
+    let word = |of: WordOf, text: &str| TaskWord { of, text: text.to_owned() };
+    let [one, two, untold, again, _none] = [(); 5].map(|()| b.start(b.event()));
+    for (run, words) in [
+        (one, vec![word(WordOf::Name, "charge"), word(WordOf::Id, "01"), word(WordOf::Trouble, "FAILED")]),
+        (two, vec![word(WordOf::Name, "char%e"), word(WordOf::Name, "ship")]),
+        (untold, vec![word(WordOf::Untold, "")]),
+        (again, vec![word(WordOf::UntoldId, ""), word(WordOf::Reference, "charge")]),
+    ] {
+        b.commit(RunCommit { task_words: words.clone(), ..b.step(run) });
+        // Said again, and a second one beside it.
+        let more = words.into_iter().chain([word(WordOf::Kind, "SIMPLE")]).collect();
+        b.commit(RunCommit { task_words: more, ..b.step(run) });
+    }
+    let by = |tests: Vec<(WordOf, TextTest)>| {
+        let task_words = tests.into_iter().map(|(of, test)| WordTest { of, test, untold: true }).collect();
+        find(b, RunSearch { task_words, ..RunSearch::default() })
+    };
+    let list = |texts: &[&str]| TextTest::In(texts.iter().map(|text| text.to_string()).collect());
+    assert_eq!(by(vec![(WordOf::Name, list(&["charge"]))]), [untold, one]);
+    assert_eq!(by(vec![(WordOf::Name, list(&["charge", "ship"]))]), [untold, two, one]);
+    assert_eq!(by(vec![(WordOf::Name, TextTest::Glob("char*e".into()))]), [untold, two, one]);
+    assert_eq!(by(vec![(WordOf::Name, TextTest::Glob("char%*".into()))]), [untold, two]);
+    assert_eq!(by(vec![(WordOf::Name, TextTest::Contains("hip".into()))]), [untold, two]);
+    assert_eq!(by(vec![(WordOf::Kind, list(&["SIMPLE"]))]), [again, untold, two, one]);
+    assert_eq!(by(vec![(WordOf::Name, list(&["ship"])), (WordOf::Trouble, list(&["FAILED"]))]), [untold]);
+    assert_eq!(by(vec![(WordOf::Id, list(&["01"]))]), [again, untold, one], "an id may be one that nobody was told of");
+    assert_eq!(by(vec![(WordOf::Id, list(&[]))]), [again, untold]);
+    let told = WordTest { of: WordOf::Id, test: list(&["01"]), untold: false };
+    assert_eq!(find(b, RunSearch { task_words: vec![told], ..RunSearch::default() }), [again, one]);
+    let either = vec![vec![
+        RunSearch {
+            task_words: vec![WordTest { of: WordOf::Name, test: list(&["ship"]), untold: true }],
+            ..RunSearch::default()
+        },
+        field(Field::Id, TextTest::In(vec![one.to_string()])),
+    ]];
+    assert_eq!(find(b, any(either)), [untold, two, one]);
+}

@@ -111,7 +111,8 @@ impl Reads for MemoryStore {
     fn search_runs(&self, workspace: &WorkspaceId, search: &RunSearch) -> Result<(Vec<WholeRun>, u64)> {
         let tables = self.tables.lock();
         let of_workspace = tables.runs.values().filter(|row| row.workspace == *workspace);
-        let mut found: Vec<&RunRow> = of_workspace.filter(|row| search.matches(row, &tables.labels_of(row))).collect();
+        let matches = |row: &&RunRow| search.matches(row, &tables.labels_of(row), &tables.words_of(workspace, row.id));
+        let mut found: Vec<&RunRow> = of_workspace.filter(matches).collect();
         found.sort_by(|a, b| search.compare(a, b));
         let from = usize::try_from(search.offset).unwrap_or(usize::MAX);
         let page = found.iter().skip(from).take(search.limit as usize).map(|row| tables.whole(row)).collect();

@@ -1,11 +1,12 @@
 //! The tables of the oracle, and the dump that every store shares.
 
 use crate::rows::*;
+use crate::words::TaskWord;
 use semel_core::admission::{Claim, Lane, TOMBSTONE_MS, Window};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) type RunKey = (WorkspaceId, RunId);
 pub type Labels = Vec<(String, String)>;
@@ -24,6 +25,7 @@ pub struct Tables {
     pub timers: BTreeMap<(WorkspaceId, RunId, u64), TimerRow>,
     pub errands: BTreeMap<(WorkspaceId, Hash16), ErrandRow>,
     pub effects: BTreeMap<(WorkspaceId, RunId, Hash16), EffectRow>,
+    pub task_words: BTreeMap<(WorkspaceId, RunId, TaskWord), ()>,
     pub logs: BTreeMap<(WorkspaceId, RunId, u64), LogRow>,
     pub inbox: BTreeMap<(WorkspaceId, RunId, u64), Inbox>,
     pub files: BTreeMap<(WorkspaceId, RunId, String), FileRow>,
@@ -62,6 +64,11 @@ impl Tables {
         self.errands_in(workspace).filter(move |row| row.run == run)
     }
 
+    pub(super) fn words_of(&self, workspace: &WorkspaceId, run: RunId) -> BTreeSet<TaskWord> {
+        let of_run = self.task_words.keys().filter(|(ws, of, _)| ws == workspace && *of == run);
+        of_run.map(|(_, _, word)| word.clone()).collect()
+    }
+
     /// Who waits in a lane, in order, with the number of their row.
     pub(super) fn queue_of(
         &self,
@@ -90,6 +97,7 @@ impl Tables {
             "timers": list(self.timers.values().map(|timer| json!(timer))),
             "errands": list(self.errands.iter().map(|((ws, _), errand)| row(ws, errand))),
             "effects": list(self.effects.iter().map(|((ws, _, _), effect)| row(ws, effect))),
+            "task_words": list(self.task_words.keys().map(|(ws, run, word)| with(row(ws, word), "run", json!(run)))),
             "logs": list(self.logs.iter().map(|((ws, _, _), log)| row(ws, log))),
             "inbox": list(self.inbox.iter().map(|((ws, run, seq), message)| {
                 json!({"workspace": ws, "run": run, "seq": seq, "message": message})

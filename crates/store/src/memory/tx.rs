@@ -5,6 +5,7 @@ use crate::error::StoreError;
 use crate::rows::*;
 use crate::script::RELEASED_FROM;
 use crate::tx::{Look, Result, Tx};
+use crate::words::TaskWord;
 use crate::work::{ErrandQueue, FileChunk};
 use semel_core::admission::{Claim, Lane};
 use semel_core::files::is_shelf;
@@ -241,6 +242,7 @@ impl Tx for MemoryTx<'_> {
         self.remove_of_run(|t| &mut t.inbox, &key)?;
         self.remove_of_run(|t| &mut t.changes, &key)?;
         self.remove_of_run(|t| &mut t.effects, &key)?;
+        self.remove_of_run(|t| &mut t.task_words, &key)?;
         let errands: Vec<Hash16> = self.tables.errands_of(workspace, id).map(|row| row.id).collect();
         for errand in errands {
             self.remove(|t| &mut t.errands, (workspace.clone(), errand))?;
@@ -255,6 +257,7 @@ impl Tx for MemoryTx<'_> {
     fn erase_run(&mut self, workspace: &WorkspaceId, id: RunId) -> Result<()> {
         let key = self.existing_run(workspace, id)?;
         self.put(|t| &mut t.run_values, key.clone(), RunValues::default())?;
+        self.remove_of_run(|t| &mut t.task_words, &key)?;
         self.remove_of_run(|t| &mut t.logs, &key)?;
         self.remove_files(&key)?;
         for (seq, _) in self.inbox(workspace, id)? {
@@ -343,6 +346,10 @@ impl Tx for MemoryTx<'_> {
 
     fn put_effect(&mut self, workspace: &WorkspaceId, row: &EffectRow) -> Result<()> {
         self.put(|t| &mut t.effects, (workspace.clone(), row.run, row.step_id), row.clone())
+    }
+
+    fn put_task_word(&mut self, workspace: &WorkspaceId, run: RunId, word: &TaskWord) -> Result<()> {
+        self.put(|t| &mut t.task_words, (workspace.clone(), run, word.clone()), ())
     }
 
     fn append_log(&mut self, workspace: &WorkspaceId, row: &LogRow) -> Result<()> {

@@ -218,6 +218,9 @@ fn write_rows(tx: &mut dyn Tx, commit: &RunCommit, before: Before, out: &mut Com
     for effect in &commit.effects {
         tx.put_effect(workspace, effect)?;
     }
+    for word in &commit.task_words {
+        tx.put_task_word(workspace, commit.run, word)?;
+    }
     for log in &commit.logs {
         tx.append_log(workspace, log)?;
     }

@@ -2,9 +2,10 @@
 
 use crate::rows::*;
 use crate::tx::{Result, Tx};
+use crate::words::{TaskWord, WordOf};
 use crate::work::*;
 use semel_core::admission::ClaimState;
-use semel_core::ir::{Flow, Trigger, TriggerKind};
+use semel_core::ir::{CONDUCTOR_NAMESPACE, Flow, Trigger, TriggerKind};
 use semel_core::planted;
 use semel_core::run::{By, StepKey};
 use semel_core::{FlowRef, Hash16, Millis, RunId, WorkspaceId};
@@ -279,6 +280,9 @@ pub(super) fn erase_run(tx: &mut dyn Tx, workspace: &WorkspaceId, id: RunId) -> 
         tx.put_claim(workspace, &claim)?;
     }
     tx.erase_run(workspace, id)?;
+    if run.flow.namespace == CONDUCTOR_NAMESPACE {
+        tx.put_task_word(workspace, id, &TaskWord { of: WordOf::Untold, text: String::new() })?;
+    }
     tx.put_labels(workspace, id, &[])?;
     run.erased = true;
     run.key = None;

@@ -48,6 +48,7 @@ pub mod start;
 pub mod tags;
 pub mod task;
 pub mod task_defs;
+mod task_words;
 pub mod tasks;
 pub mod token;
 pub mod update;

@@ -1,28 +1,30 @@
 //! Searches over workflows and tasks.
 //!
 //! Workflows are searched for by the store, with exact totals. Tasks are part of the journals of their workflows, so a
-//! search over tasks looks through those of the newest workflows that its other conditions leave, [`RUNS_MAX`] at most.
+//! search over tasks looks through those of all workflows that its other conditions leave, and of which the words of
+//! their tasks ([`super::task_words`]) say that they may have such a task.
 
 use super::listing::{found, is_live};
 use super::query::{Condition, Order, Query, Test, Value, parse};
-use super::task::{id_text, read_id};
+use super::task::id_text;
 use super::workflow::{self, correlation, reason, started_with, status};
-use super::{body, listing, start, task};
+use super::{body, listing, start, task, task_words};
 use crate::call::{Answer, Call, ok};
 use crate::problem::Problem;
 use semel_core::ir::CONDUCTOR_NAMESPACE;
 use semel_core::run::{Conclusion, StateOf, Status};
-use semel_core::{FlowRef, Millis, RunId};
+use semel_core::{FlowRef, Millis};
 use semel_engine::{TaskStory, WorkflowStory, public_json};
+use semel_store::WholeRun;
 use semel_store::search::{Cmp, Field, FieldTest, Interval, RunSearch, Sort, SortBy, TextTest, When};
-use semel_store::{RunRow, WholeRun};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 
 /// Results on one page at most.
 const SIZE_MAX: u64 = 5_000;
 const SIZE: u64 = 100;
-/// Workflows whose tasks are looked through.
-const RUNS_MAX: u32 = 1_000;
+/// Workflows that are read at a time when their tasks are looked through.
+const RUNS_PAGE: u32 = 1_000;
 
 /// Conductor's words for how a workflow stands, each with the heads that show it.
 const STATUSES: [&str; 6] = ["RUNNING", "PAUSED", "COMPLETED", "FAILED", "TIMED_OUT", "TERMINATED"];
@@ -303,7 +305,7 @@ fn compare(than: Order, one: i64, other: i64) -> bool {
     }
 }
 
-fn interval(of: When, condition: &Condition) -> Result<Interval, Problem> {
+pub fn interval(of: When, condition: &Condition) -> Result<Interval, Problem> {
     let tests = match &condition.test {
         Test::Compare { than, value } => {
             let cmp = match than {
@@ -405,50 +407,40 @@ fn summary(call: &Call, (row, values, _): &WholeRun) -> Result<Json, Problem> {
     Ok(out)
 }
 
-/// Those that have a task which passes, with their tasks that do.
-async fn look_through(call: &Call, about: &Asked) -> Result<Vec<(WorkflowStory, Vec<usize>)>, Problem> {
-    let search = RunSearch { offset: 0, limit: RUNS_MAX, ..about.search.clone() };
-    let ids = about.tasks.iter().find_map(|query| match query {
-        Query::One(condition) if condition.field == "taskId" => Some(condition),
-        _ => None,
-    });
-    let mut all = Vec::new();
-    for row in rows_with(call, search, ids).await? {
-        let story = match workflow::find(&call.app, &call.workspace()?, row.id).await {
-            Ok(story) => story,
-            Err(problem) if problem.code == crate::codes::Code::RunUnknown => continue,
-            Err(problem) => return Err(problem),
-        };
-        let mut passing = Vec::new();
-        for (place, task) in story.tasks.iter().enumerate() {
-            if passes(about, task)? {
-                passing.push(place);
+/// Shows those that have a task which passes, with the places of their tasks that do, in the order that was asked for.
+async fn look_through(
+    call: &Call,
+    about: &Asked,
+    mut see: impl FnMut(WorkflowStory, Vec<usize>),
+) -> Result<(), Problem> {
+    let mut search = RunSearch { offset: 0, limit: RUNS_PAGE, ..about.search.clone() };
+    task_words::narrow(&mut search, &about.tasks)?;
+    let mut seen = BTreeSet::new();
+    loop {
+        let (page, _) = found(call, search.clone()).await?;
+        let is_last = page.len() < RUNS_PAGE as usize;
+        // What was admitted in between has moved the others on.
+        for (row, _, _) in page.into_iter().filter(|(row, _, _)| seen.insert(row.id)) {
+            let story = match workflow::find(&call.app, &call.workspace()?, row.id).await {
+                Ok(story) => story,
+                Err(problem) if problem.code == crate::codes::Code::RunUnknown => continue,
+                Err(problem) => return Err(problem),
+            };
+            let mut passing = Vec::new();
+            for (place, task) in story.tasks.iter().enumerate() {
+                if passes(about, task)? {
+                    passing.push(place);
+                }
+            }
+            if !passing.is_empty() {
+                see(story, passing);
             }
         }
-        if !passing.is_empty() {
-            all.push((story, passing));
+        if is_last {
+            return Ok(());
         }
+        search.offset += u64::from(RUNS_PAGE);
     }
-    Ok(all)
-}
-
-/// A task that someone outside does leads to its workflow at once.
-async fn rows_with(call: &Call, search: RunSearch, ids: Option<&Condition>) -> Result<Vec<RunRow>, Problem> {
-    let mut search = search;
-    if let Some(Test::In { values, not: false }) = ids.map(|condition| &condition.test)
-        && values.iter().all(|value| !value.pattern)
-    {
-        let mut runs: Vec<RunId> = Vec::new();
-        for id in values.iter().filter_map(|value| read_id(&value.text)) {
-            let workspace = call.workspace()?;
-            runs.extend(call.app.read(move |store| store.errand(&workspace, id)).await?.map(|row| row.run));
-        }
-        if runs.len() == values.len() {
-            let test = TextTest::In(runs.iter().map(RunId::to_string).collect());
-            search.fields.push(FieldTest { field: Field::Id, test, not: false });
-        }
-    }
-    Ok(found(call, search).await?.0.into_iter().map(|(row, _, _)| row).collect())
 }
 
 fn passes(about: &Asked, task: &TaskStory) -> Result<bool, Problem> {
@@ -485,51 +477,72 @@ fn holds(condition: &Condition, task: &TaskStory) -> Result<bool, Problem> {
     Ok(values.iter().any(|value| fits(value, text)) != not)
 }
 
-fn page<T>(about: &Asked, all: Vec<T>) -> (u64, Vec<T>) {
-    let total = all.len() as u64;
-    let from = usize::try_from(about.search.offset).unwrap_or(usize::MAX);
-    (total, all.into_iter().skip(from).take(about.search.limit as usize).collect())
+/// Counts what it is given, and keeps what is on the page that was asked for.
+struct Page<T> {
+    total: u64,
+    from: u64,
+    limit: usize,
+    kept: Vec<T>,
+}
+
+impl<T> Page<T> {
+    fn new(about: &Asked) -> Page<T> {
+        Page { total: 0, from: about.search.offset, limit: about.search.limit as usize, kept: Vec::new() }
+    }
+
+    fn add(&mut self, make: impl FnOnce() -> T) {
+        if self.total >= self.from && self.kept.len() < self.limit {
+            self.kept.push(make());
+        }
+        self.total += 1;
+    }
+}
+
+async fn workflows_found(call: &Call) -> Result<Page<WorkflowStory>, Problem> {
+    let about = asked(call, About::Tasks).await?;
+    let mut page = Page::new(&about);
+    look_through(call, &about, |story, _| page.add(|| story)).await?;
+    Ok(page)
 }
 
 /// Workflows that have such a task.
 pub async fn by_tasks(call: Call) -> Answer {
-    let about = asked(&call, About::Tasks).await?;
-    let all = look_through(&call, &about).await?;
-    let (total, shown) = page(&about, all);
+    let page = workflows_found(&call).await?;
     let mut results = Vec::new();
-    for (story, _) in &shown {
+    for story in &page.kept {
         results.push(summary(&call, &story.run)?);
     }
-    answer(total, results)
+    answer(page.total, results)
 }
 
 pub async fn by_tasks_v2(call: Call) -> Answer {
-    let about = asked(&call, About::Tasks).await?;
-    let all = look_through(&call, &about).await?;
-    let (total, shown) = page(&about, all);
+    let page = workflows_found(&call).await?;
     let payloads = call.sees_payloads();
-    answer(total, shown.iter().map(|(story, _)| workflow::shown(story, true, payloads)).collect())
+    answer(page.total, page.kept.iter().map(|story| workflow::shown(story, true, payloads)).collect())
 }
 
-async fn tasks_found(call: &Call) -> Result<(u64, Vec<Json>), Problem> {
+async fn tasks_found(call: &Call) -> Result<Page<Json>, Problem> {
     let about = asked(call, About::Tasks).await?;
-    let all = look_through(call, &about).await?;
+    let mut page = Page::new(&about);
     let payloads = call.sees_payloads();
-    let tasks = all.iter().flat_map(|(story, places)| {
-        places.iter().map(move |place| task::shown(story, &story.tasks[*place], place + 1, payloads))
-    });
-    Ok(page(&about, tasks.collect()))
+    look_through(call, &about, |story, places| {
+        for place in places {
+            page.add(|| task::shown(&story, &story.tasks[place], place + 1, payloads));
+        }
+    })
+    .await?;
+    Ok(page)
 }
 
 /// `GET /tasks/search`: in short.
 pub async fn tasks(call: Call) -> Answer {
-    let (total, tasks) = tasks_found(&call).await?;
-    answer(total, tasks.iter().map(task_summary).collect())
+    let page = tasks_found(&call).await?;
+    answer(page.total, page.kept.iter().map(task_summary).collect())
 }
 
 pub async fn tasks_v2(call: Call) -> Answer {
-    let (total, tasks) = tasks_found(&call).await?;
-    answer(total, tasks)
+    let page = tasks_found(&call).await?;
+    answer(page.total, page.kept)
 }
 
 fn task_summary(task: &Json) -> Json {

@@ -1,13 +1,14 @@
 //! What workers ask for: tasks to do, one task, its log.
 
-use super::body;
 use super::done;
 use super::task::{self, handed, id_of, id_text};
-use super::workflow;
+use super::{body, listing, task_words, workflow};
 use crate::call::{Answer, Call, no_content, ok};
+use crate::codes::Code;
 use crate::problem::Problem;
 use semel_core::{Hash16, Millis};
 use semel_engine::Errand;
+use semel_store::search::RunSearch;
 use semel_store::{ErrandQueue, ErrandRow, LogLine, TakeErrands};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
@@ -17,6 +18,8 @@ const POLL_MS_MAX: u64 = 5_000;
 const POLL_COUNT_MAX: u64 = 1_000;
 /// Log lines read at a time.
 const LOG_PAGE: u32 = 1_000;
+/// Workflows that are looked through for a task that was tried again because somebody asked.
+const OWN_RUNS_MAX: u32 = 1_000;
 
 /// `GET /tasks/poll/{type}`: one, or 204.
 pub async fn poll(call: Call) -> Answer {
@@ -83,8 +86,28 @@ pub async fn row(call: &Call, id: Hash16) -> Result<ErrandRow, Problem> {
     row.ok_or_else(|| task::unknown(&id_text(id)))
 }
 
+/// A task that the server carried out itself is found by the words of its workflow.
+async fn own_task(call: &Call, id: Hash16) -> Answer {
+    let search = RunSearch { limit: OWN_RUNS_MAX, ..task_words::with_id(id) };
+    for (run, _, _) in listing::found(call, search).await?.0 {
+        let story = match workflow::find(&call.app, &call.workspace()?, run.id).await {
+            Ok(story) => story,
+            Err(problem) if problem.code == Code::RunUnknown => continue,
+            Err(problem) => return Err(problem),
+        };
+        if let Some((place, one)) = story.tasks.iter().enumerate().find(|(_, task)| task.id == id) {
+            return ok(task::shown(&story, one, place + 1, call.sees_payloads()));
+        }
+    }
+    Err(task::unknown(&id_text(id)))
+}
+
 pub async fn get(call: Call) -> Answer {
-    let row = row(&call, id_of(&call)?).await?;
+    let id = id_of(&call)?;
+    let row = match row(&call, id).await {
+        Err(problem) if problem.code == Code::TaskUnknown => return own_task(&call, id).await,
+        row => row?,
+    };
     let story = workflow::find(&call.app, &call.workspace()?, row.run).await?;
     let found = story.tasks.iter().enumerate().find(|(_, task)| task.id == row.id);
     match found {
