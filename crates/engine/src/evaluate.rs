@@ -84,7 +84,7 @@ impl Evaluator<'_> {
             TaskKind::Loop(_) => Ok(self.rounds(key)),
             TaskKind::Batches(spec) if key.iteration_number().is_some() => {
                 found.op = Some(self.child(key, &spec.subflow, found)?);
-                Ok(Evaluated::Child)
+                Ok(Evaluated::Child { alone: false })
             }
             TaskKind::Batches(spec) if !begun => self.batches(key, spec),
             TaskKind::Batches(_) => Ok(self.batches_done(key)),
@@ -94,7 +94,7 @@ impl Evaluator<'_> {
                 let state = state.ok_or_else(|| {
                     Failure::new("bad_state", format!("`{word}` is not a state that a run can be ended with"))
                 })?;
-                Ok(Evaluated::Exit { state, reason: self.exit_reason(task) })
+                Ok(Evaluated::Exit { state, reason: self.exit_reason(task), output: None })
             }
             TaskKind::If { condition, .. } => {
                 let yes = self.text(condition)?.is_truthy_text();
@@ -128,7 +128,7 @@ impl Evaluator<'_> {
                     self.note_retry(task, found)?;
                 }
                 found.op = Some(self.child(key, spec, found)?);
-                Ok(Evaluated::Child)
+                Ok(Evaluated::Child { alone: false })
             }
             TaskKind::Leaf { mode, config } => self.leaf(key, task, *mode, config, found),
         }

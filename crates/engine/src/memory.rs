@@ -170,7 +170,7 @@ impl Memory {
             | Event::GroupAnswered { step, output: Some(output), .. }
             | Event::StepResumed { step, output: Some(output), .. } => self.set_output(step, output.json(), flow),
             Event::ChildStarted { step, run } => {
-                self.set_output(step, &started(step, *run, flow), flow);
+                self.set_output(step, &started(step, *run, state, flow), flow);
             }
             Event::StepEnded { step, outcome, output, failure, tolerated, .. } => {
                 self.count_try(step, *outcome == StepOutcome::Failed);
@@ -535,10 +535,13 @@ fn state_word(outcome: StepOutcome, tolerated: bool) -> &'static str {
 }
 
 /// What a task shows of the run it has started.
-fn started(step: &StepKey, run: RunId, flow: &LoadedFlow) -> Json {
+fn started(step: &StepKey, run: RunId, state: &RunState, flow: &LoadedFlow) -> Json {
+    let alone = state.steps.get(step).is_some_and(|step| step.alone);
     let name = match kind_of(step, flow) {
+        _ if alone => "workflowId",
         Some(TaskKind::Subflow(spec)) if spec.terms.is_some() && spec.wait => "subWorkflowId",
         Some(TaskKind::Subflow(spec)) if spec.terms.is_some() => "workflowId",
+        _ if flow.is_conductor() => "subWorkflowId",
         _ => "executionId",
     };
     serde_json::json!({ name: run.to_string() })

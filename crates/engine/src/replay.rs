@@ -277,7 +277,7 @@ fn step_of(event: &Event) -> Option<&StepKey> {
         | Event::LoopStarted { step, .. }
         | Event::GroupStage { step, .. }
         | Event::OpDone { step, .. }
-        | Event::ChildRequested { step }
+        | Event::ChildRequested { step, .. }
         | Event::ChildStarted { step, .. }
         | Event::Verdict { step, .. }
         | Event::StepEnded { step, .. } => Some(step).filter(|step| !step.is_root()),

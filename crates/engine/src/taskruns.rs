@@ -199,7 +199,7 @@ impl Telling {
                 }
                 self.group(step, at);
             }
-            Event::Intent { step, .. } | Event::OpRequested { step } | Event::ChildRequested { step } => {
+            Event::Intent { step, .. } | Event::OpRequested { step } | Event::ChildRequested { step, .. } => {
                 self.with(step, |run| run.open_attempt(at));
             }
             Event::TimerSet { step, why, .. } => match why {

@@ -353,6 +353,9 @@ pub enum Event {
     },
     ChildRequested {
         step: StepKey,
+        /// Nobody waits for it, whatever the task is.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        alone: bool,
     },
     /// Written by the transaction that admitted the child.
     ChildStarted {

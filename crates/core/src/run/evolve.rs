@@ -128,7 +128,12 @@ impl RunState {
                 let failure = failure.clone().unwrap_or_else(|| Failure::new("op_failed", "the operation failed"));
                 self.set_work(step, Work::OpFailed { failure });
             }
-            Event::ChildRequested { step } => self.set_work(step, Work::Child { run: None, timer: None }),
+            Event::ChildRequested { step, alone } => {
+                self.set_work(step, Work::Child { run: None, timer: None });
+                if let Some(found) = self.steps.get_mut(step) {
+                    found.alone = *alone;
+                }
+            }
             Event::ChildStarted { step, run: child } => {
                 if let Some(Work::Child { run, .. }) = self.steps.get_mut(step).map(|s| &mut s.work) {
                     *run = Some(*child);
@@ -263,7 +268,9 @@ impl RunState {
         } else {
             Work::Group(GroupState { asks, ..GroupState::new(ListName::Tasks, 1, None) })
         };
-        let step = Step { take, round, attempt: 1, first_at: Some(at), new_keys: 0, errand: false, retry: None, work };
+        let first_at = Some(at);
+        let step =
+            Step { take, round, attempt: 1, first_at, new_keys: 0, errand: false, alone: false, retry: None, work };
         self.steps.insert(key.clone(), step);
     }
 
@@ -530,5 +537,5 @@ impl RunState {
 
 pub(super) fn root_step(take: u32) -> Step {
     let work = Work::Group(GroupState::new(ListName::Tasks, 1, None));
-    Step { take, round: 0, attempt: 1, first_at: None, new_keys: 0, errand: false, retry: None, work }
+    Step { take, round: 0, attempt: 1, first_at: None, new_keys: 0, errand: false, alone: false, retry: None, work }
 }

@@ -191,6 +191,8 @@ pub enum Evaluated {
         state: ExitState,
         /// In the author's words.
         reason: Option<String>,
+        /// The step has done its own part well, and this is what it gives.
+        output: Option<Payload>,
     },
     /// Stand still, at most this long.
     Pause {
@@ -223,7 +225,10 @@ pub enum Evaluated {
     /// The run's own variables change.
     Variables(VariableChange),
     Op,
-    Child,
+    Child {
+        /// Nobody waits for it, whatever the task is.
+        alone: bool,
+    },
 }
 
 #[derive(Clone, Debug)]

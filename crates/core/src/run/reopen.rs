@@ -65,6 +65,7 @@ impl RunState {
             first_at,
             new_keys: 0,
             errand: false,
+            alone: false,
             retry: None,
             work,
         };

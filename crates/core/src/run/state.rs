@@ -130,6 +130,9 @@ pub struct Step {
     /// Someone outside carries it out: each attempt has a name of its own, so they are counted on for ever.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub errand: bool,
+    /// The sub-run that it starts is not waited for, whatever its task is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// Counts instead of what the task says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Box<Retry>>,

@@ -107,7 +107,7 @@ impl Evaluator<'_> {
     }
 }
 
-fn names(config: &Value, field: &str) -> Vec<String> {
+pub(super) fn names(config: &Value, field: &str) -> Vec<String> {
     match config.get(field) {
         Some(Value::List(items)) => items.iter().map(print).collect(),
         _ => Vec::new(),
@@ -115,7 +115,7 @@ fn names(config: &Value, field: &str) -> Vec<String> {
 }
 
 /// TERMINATE: what the run gives.
-fn workflow_output(config: &Value) -> Value {
+pub(super) fn workflow_output(config: &Value) -> Value {
     match config.get("workflowOutput") {
         None | Some(Value::Null) => map([]),
         Some(output @ Value::Map(_)) => output,

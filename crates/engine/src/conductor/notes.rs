@@ -17,6 +17,8 @@ pub struct Notes {
     tasks: IndexMap<String, Note>,
     /// The task whose output is that of the run, where its definition names none: the one that started last.
     last: Option<String>,
+    /// The task that has ended the run by itself.
+    exit: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +77,9 @@ impl Notes {
 
     /// The TERMINATE that has ended the run.
     fn terminated(&self, flow: &LoadedFlow) -> Option<&Note> {
+        if let Some(note) = self.exit.as_ref().and_then(|name| self.tasks.get(name)) {
+            return Some(note);
+        }
         let ends = |note: &Note| {
             let task = flow.index.task(note.step.task_id());
             task.is_some_and(|task| task.type_name == "conductor.TERMINATE")
@@ -133,12 +138,17 @@ impl Notes {
                     note.reason = failure.as_ref().map(|failure| failure.message().to_owned());
                 }
             }
+            Event::Exited { step, .. } => {
+                let own = flow.index.task(step.task_id()).filter(|task| task.conductor.is_some());
+                self.exit = own.map(|task| name_of(step, task, loops));
+            }
+            Event::Restarted { .. } => self.exit = None,
             Event::Replayed { back: Some(back), .. } => self.go_back(back, flow),
             Event::Replayed { from, .. } => {
                 let kept: Vec<&str> =
                     flow.index.flow.tasks.iter().take(*from as usize).map(|task| task.id.as_str()).collect();
                 self.tasks.retain(|_, note| kept.iter().any(|top| note.step.is_under(&StepKey((*top).to_owned()))));
-                self.last = None;
+                (self.last, self.exit) = (None, None);
             }
             _ => {}
         }
@@ -153,7 +163,7 @@ impl Notes {
             gone.filter_map(|(name, note)| Some((name.clone(), self.in_round_of(back, name, note)?))).collect();
         self.tasks.retain(|_, note| keeps(&note.step));
         self.tasks.extend(earlier.into_iter().filter(|(_, note)| keeps(&note.step)));
-        self.last = None;
+        (self.last, self.exit) = (None, None);
     }
 
     /// The same task in the round that the run goes back to.

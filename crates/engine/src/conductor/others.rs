@@ -67,7 +67,7 @@ impl Evaluator<'_> {
     }
 
     /// The event is the step's: it is left in the transaction that records the step, and once.
-    fn published(&self, key: &StepKey, config: &Value) -> Result<OpKind, Failure> {
+    pub(super) fn published(&self, key: &StepKey, config: &Value) -> Result<OpKind, Failure> {
         let own = self.own();
         let (sink, reference) =
             (text(config, "sink").unwrap_or_default(), text(config, "reference").unwrap_or_default());
@@ -84,7 +84,7 @@ impl Evaluator<'_> {
     }
 
     /// UPDATE_TASK: what became of a task of this workflow or of another one.
-    fn task_update(&self, key: &StepKey, config: &Value) -> Result<OpKind, Failure> {
+    pub(super) fn task_update(&self, key: &StepKey, config: &Value) -> Result<OpKind, Failure> {
         let (workflow, reference, id) =
             (text(config, "workflowId"), text(config, "taskRefName"), text(config, "taskId"));
         let store = &self.services.store;

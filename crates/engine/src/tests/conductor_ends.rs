@@ -288,10 +288,86 @@ fn a_task_without_a_type_of_its_own_runs_as_what_it_names() {
     answer(&mut world, &row, done(json!({"paid": true})));
     assert_eq!(world.outputs(run)["d"], json!({"paid": true}));
 
-    let run = started(&mut world, definition, json!({"as": "FORK_JOIN"}));
+    // Only a type of a definition: as in Conductor, whoever works under that name is asked.
+    let run = started(&mut world, definition.clone(), json!({"as": "FORK_JOIN"}));
+    let row = take(&world, "FORK_JOIN").remove(0);
+    answer(&mut world, &row, done(json!({"forked": true})));
+    assert_eq!(world.outputs(run)["d"], json!({"forked": true}));
+
+    let run = started(&mut world, definition, json!({"as": "DO_WHILE"}));
     world.run_down();
     assert_eq!(word(&world, run), "FAILED");
-    assert!(world.failure(run)["message"].as_str().unwrap().contains("cannot run as FORK_JOIN"));
+    assert!(world.failure(run)["message"].as_str().unwrap().contains("cannot run as DO_WHILE"));
+}
+
+/// A DYNAMIC task that runs as what it is given, and a task behind it.
+fn dynamic(kind: &str, mut input: Json) -> Json {
+    input["as"] = json!(kind);
+    let task = json!({"name": "d", "taskReferenceName": "d", "type": "DYNAMIC", "dynamicTaskNameParam": "as", "inputParameters": input});
+    json!({"name": "w", "tasks": [pick("before", "1"), task, pick("after", "2")],
+        "outputParameters": {"d": "${d.output}", "after": "${after.output.result}"}})
+}
+
+#[test]
+fn a_task_may_turn_out_to_choose_to_join_or_to_tell() {
+    for (kind, input, output) in [
+        ("SWITCH", json!({"decisionCases": {}}), json!({})),
+        ("DECISION", json!({}), json!({})),
+        ("JOIN", json!({"joinOn": ["before"]}), json!({"before": {"result": "1"}})),
+        ("EXCLUSIVE_JOIN", json!({"joinOn": ["before"]}), json!({"result": "1"})),
+    ] {
+        let mut world = World::new();
+        let run = started(&mut world, dynamic(kind, input), json!({}));
+        world.run_down();
+        assert_eq!(world.outputs(run), json!({"d": output, "after": "2"}), "{kind}: {}", world.failure(run));
+    }
+    let mut world = World::new();
+    let run = started(&mut world, dynamic("EVENT", json!({"sink": "conductor:told", "n": 1})), json!({}));
+    world.run_down();
+    assert_eq!(world.outputs(run)["d"]["event_produced"], "conductor:w:told", "{}", world.failure(run));
+    assert_eq!(world.outputs(run)["d"]["n"], 1);
+    let run = started(&mut world, dynamic("JOIN", json!({"joinOn": ["after"]})), json!({}));
+    world.run_down();
+    assert!(world.failure(run)["message"].as_str().unwrap().contains("`after` has not"));
+}
+
+#[test]
+fn a_task_may_turn_out_to_start_a_workflow_and_go_on() {
+    let mut world = World::new();
+    world.push_workflow(&json!({"name": "child", "tasks": [simple("work", json!({}))]}));
+    let request = json!({"name": "child", "input": {"n": 1}});
+    let run = started(&mut world, dynamic("START_WORKFLOW", json!({ "startWorkflow": request })), json!({}));
+    world.run_down();
+    assert_eq!(word(&world, run), "COMPLETED", "{}", world.failure(run));
+    let child = world.outputs(run)["d"]["workflowId"].as_str().unwrap().parse().unwrap();
+    assert_eq!((word(&world, child), world.runs().len()), ("RUNNING", 2), "nobody waits for it");
+    world.checked();
+}
+
+#[test]
+fn a_task_may_turn_out_to_end_the_workflow() {
+    for (status, output, gives, ends) in [
+        ("COMPLETED", json!({"n": 1}), json!({"n": 1}), "COMPLETED"),
+        ("FAILED", json!("text"), json!({"output": "text"}), "FAILED"),
+        ("TERMINATED", json!(null), json!({}), "TERMINATED"),
+    ] {
+        let mut world = World::new();
+        let input = json!({"terminationStatus": status, "terminationReason": "enough", "workflowOutput": output});
+        let mut definition = dynamic("TERMINATE", input);
+        definition["outputParameters"] = json!({});
+        let run = started(&mut world, definition, json!({}));
+        world.run_down();
+        assert_eq!((word(&world, run), world.outputs(run)), (ends, gives), "{}", world.failure(run));
+        assert_eq!((task_words(&world, run, "d"), task_words(&world, run, "after")), (Some("COMPLETED"), None));
+        if ends != "COMPLETED" {
+            assert_eq!(world.failure(run)["message"], "enough");
+        }
+        world.checked();
+    }
+    let mut world = World::new();
+    let run = started(&mut world, dynamic("TERMINATE", json!({"terminationStatus": "DONE"})), json!({}));
+    world.run_down();
+    assert_eq!(world.failure(run)["message"], "given termination status is not valid");
 }
 
 /// A parent whose SUB_WORKFLOW is tried again once, and a child that waits for a worker.

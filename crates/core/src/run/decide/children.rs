@@ -145,7 +145,8 @@ impl Machine<'_> {
     }
 
     pub(super) fn waits_for_child(&self, key: &StepKey) -> bool {
-        self.subflow(key).is_none_or(|spec| spec.wait)
+        let alone = self.state.steps.get(key).is_some_and(|step| step.alone);
+        !alone && self.subflow(key).is_none_or(|spec| spec.wait)
     }
 
     fn subflow(&self, key: &StepKey) -> Option<&SubflowSpec> {

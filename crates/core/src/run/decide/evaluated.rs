@@ -90,7 +90,7 @@ impl Machine<'_> {
             },
             Ok(Evaluated::Again { ms }) => self.set_timer(key, ms, TimerWhy::Interval),
             Ok(Evaluated::Answered { output, failure, stop }) => self.answer(key, output, failure, stop),
-            Ok(Evaluated::Exit { state, reason }) => self.exit(key, state, reason),
+            Ok(Evaluated::Exit { state, reason, output }) => self.exit(key, state, reason, output),
             Ok(Evaluated::Pause { ms, late }) => {
                 self.emit(Event::StepPaused { step, at: self.now, late });
                 if let Some(ms) = ms {
@@ -143,8 +143,8 @@ impl Machine<'_> {
                 self.emit(Event::OpRequested { step: step.clone() });
                 self.act(Action::Op(step));
             }
-            Ok(Evaluated::Child) => {
-                self.emit(Event::ChildRequested { step: step.clone() });
+            Ok(Evaluated::Child { alone }) => {
+                self.emit(Event::ChildRequested { step: step.clone(), alone });
                 if let Some(ms) = task.timeout_ms {
                     self.set_timer(key, ms, TimerWhy::Timeout);
                 }

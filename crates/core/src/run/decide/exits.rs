@@ -3,7 +3,7 @@
 use super::effects::Loss;
 use super::{Machine, NotPossible, refuse};
 use crate::ir::{Dialect, ExitState};
-use crate::run::event::{Action, By, EndStatus, Event, Failure, StepOutcome};
+use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, StepOutcome};
 use crate::run::state::{Exit, Phase, Work};
 use crate::run::step::StepKey;
 use crate::run::wish::TERMINATED;
@@ -44,7 +44,7 @@ impl Machine<'_> {
     }
 
     /// The flow ends its run: sub-runs go on by themselves, unless the run is to be killed.
-    pub(super) fn exit(&mut self, key: &StepKey, state: ExitState, reason: Option<String>) {
+    pub(super) fn exit(&mut self, key: &StepKey, state: ExitState, reason: Option<String>, output: Option<Payload>) {
         let outcome = match state {
             ExitState::Success => StepOutcome::Success,
             ExitState::Warning => StepOutcome::Warning,
@@ -63,6 +63,8 @@ impl Machine<'_> {
         let failure = failure.filter(|_| outcome == StepOutcome::Failed);
         if self.state.steps.get(key).is_some_and(|step| matches!(step.work, Work::Group(_))) {
             self.touched.push_back(key.clone());
+        } else if output.is_some() {
+            self.end_step(key, StepOutcome::Success, output, None);
         } else {
             self.end_step(key, outcome, None, failure);
         }

@@ -307,7 +307,7 @@ impl World {
             (_, TaskKind::Loop(spec)) => {
                 Evaluated::Items { count: spec.values.as_u64().unwrap_or(0) as u32, items: payload("items") }
             }
-            (_, TaskKind::Batches(_)) if step.iteration_number().is_some() => Evaluated::Child,
+            (_, TaskKind::Batches(_)) if step.iteration_number().is_some() => Evaluated::Child { alone: false },
             (_, TaskKind::Batches(_)) if asking.is_some() => {
                 Evaluated::Answered { output: Some(payload("batches")), failure: None, stop: false }
             }
@@ -315,7 +315,7 @@ impl World {
                 Evaluated::Items { count: spec.split.parse().expect("a number"), items: payload("items") }
             }
             (_, TaskKind::Exit { state }) => {
-                Evaluated::Exit { state: ExitState::parse(state).expect("a word"), reason: None }
+                Evaluated::Exit { state: ExitState::parse(state).expect("a word"), reason: None, output: None }
             }
             (_, TaskKind::WorkingDirectory { .. }) if asking.is_some() => {
                 Evaluated::Answered { output: Some(payload("files")), failure: None, stop: false }
@@ -353,7 +353,7 @@ impl World {
                     },
                 }
             }
-            (_, TaskKind::Subflow(_)) => Evaluated::Child,
+            (_, TaskKind::Subflow(_)) => Evaluated::Child { alone: false },
             (Answer::Fail, TaskKind::Leaf { mode: LeafMode::Inline, .. }) => {
                 Evaluated::Inline { result: Err(Failure::new("inline", "no")), labels: None }
             }
