@@ -251,9 +251,10 @@ impl Memory {
                 self.drop_outputs_from(*from, flow);
             }
             Event::SkipAsked { task, output, .. } => _ = self.skips.insert(task.clone(), output.clone()),
-            Event::Jumped { to, input: Some(input), .. } => {
-                if let Some(task) = flow.index.flow.tasks.get(*to as usize) {
-                    self.given.insert(StepKey::root().child(&task.id), Value::from_stored(input.json()));
+            Event::Jumped { to, step, input: Some(input), .. } => {
+                let first = || Some(StepKey::root().child(&flow.index.flow.tasks.get(*to as usize)?.id));
+                if let Some(step) = step.clone().or_else(first) {
+                    self.given.insert(step, Value::from_stored(input.json()));
                 }
             }
             Event::Started { .. } | Event::Restarted { .. } | Event::RetryOf { .. } => {

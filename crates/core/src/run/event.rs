@@ -526,11 +526,15 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Payload>,
     },
-    /// The run goes on from another top-level task.
+    /// The run goes on from another task: of the outermost list, or of one that is under way.
     Jumped {
         by: By,
         take: u32,
+        /// Its place in the list.
         to: u32,
+        /// The step that starts, where the list is not the outermost.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepKey>,
         at: Millis,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Payload>,

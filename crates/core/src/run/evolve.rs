@@ -188,7 +188,7 @@ impl RunState {
             Event::Replayed { take, from, at, back: None, .. } => self.replay(*take, *from, *at),
             Event::Replayed { take, at, back: Some(back), .. } => self.go_back(*take, *at, back),
             Event::SkipAsked { task, .. } => _ = self.skips.insert(task.clone()),
-            Event::Jumped { take, to, at, .. } => self.jump(*take, *to, *at),
+            Event::Jumped { take, to, step, at, .. } => self.jump(*take, *to, step.as_ref(), *at),
             Event::FlowChanged { flow, revision, at, places, .. } => self.change_flow(flow, *revision, *at, places),
             Event::Finishing => self.phase = Phase::Finishing,
             Event::Concluded { status, warned, outputs, failure } => {

@@ -73,12 +73,14 @@ impl RunState {
     }
 
     /// What was under way ends by events of its own.
-    pub(super) fn jump(&mut self, take: u32, to: u32, at: Millis) {
+    pub(super) fn jump(&mut self, take: u32, to: u32, step: Option<&StepKey>, at: Millis) {
         self.take = take;
-        if let Some(group) = self.group_mut(&StepKey::root()) {
+        let list = step.and_then(StepKey::parent).unwrap_or_default();
+        if let Some(group) = self.group_mut(&list) {
             group.next = to;
         }
-        self.asked = Some(LastAsked { what: Asked::Jump(to), at });
+        let what = step.map_or(Asked::Jump(to), |step| Asked::JumpInside(step.clone()));
+        self.asked = Some(LastAsked { what, at });
     }
 
     pub(super) fn change_flow(&mut self, flow: &FlowRef, revision: u32, at: Millis, places: &[(StepKey, u32)]) {

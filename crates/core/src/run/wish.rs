@@ -113,5 +113,7 @@ pub enum Asked {
     Redo(Option<StepKey>),
     /// To the top-level task at this place.
     Jump(u32),
+    /// To a task of a list that was under way.
+    JumpInside(StepKey),
     Upgrade(FlowRef, u32),
 }

@@ -302,3 +302,45 @@ fn an_older_run_stays_closed_while_a_newer_one_has_its_key() {
     ask(&mut world, first, redo(None)).unwrap();
     assert_eq!(world.status(first), Status::Waiting);
 }
+
+#[test]
+fn a_run_jumps_inside_of_a_fork_and_of_a_loop() {
+    let mut world = World::new();
+    let branches = json!([[simple("a"), simple("b"), simple("c")], [simple("beside"), simple("last")]]);
+    let fork = json!({"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": branches});
+    let join = json!({"name": "j", "taskReferenceName": "j", "type": "JOIN", "joinOn": ["c", "last"]});
+    let run = start(&mut world, json!({"name": "forks", "tasks": [fork, join]}), json!({}));
+    let names = |world: &World| out(world, run).into_iter().map(|(step, _)| step).collect::<Vec<_>>();
+    let refused = ask(&mut world, run, Asking::Jump { task: "nowhere".into(), input: None }).unwrap_err();
+    assert!(refused.to_string().contains("is not a task of this flow"), "{refused}");
+    ask(&mut world, run, Asking::Jump { task: "c".into(), input: Some(json!({"why": "jump"})) }).unwrap();
+    assert_eq!(names(&world).len(), 2, "the other branch goes on: {:?}", names(&world));
+    assert!(out(&world, run).iter().any(|(step, given)| step.ends_with('c') && *given == json!({"why": "jump"})));
+    ask(&mut world, run, Asking::Jump { task: "a".into(), input: None }).unwrap();
+    world.restart();
+    world.drain();
+    for task in ["a", "b", "c", "beside", "last"] {
+        let step =
+            out(&world, run).into_iter().map(|(step, _)| step).find(|step| step.rsplit('/').next() == Some(task));
+        answer(&mut world, run, &step.unwrap_or_else(|| panic!("`{task}` is not out")), json!({"of": task}));
+    }
+    assert_eq!(world.status(run), Status::Completed, "{}", world.failure(run));
+    world.checked();
+
+    let looped = json!({"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "items": "${workflow.input.items}",
+        "loopOver": [simple("d"), simple("e")]});
+    let run = start(&mut world, json!({"name": "loops", "tasks": [looped]}), json!({"items": [1, 2]}));
+    for (jump, then) in [("e", "l[0]/e"), ("d", "l[0]/d")] {
+        ask(&mut world, run, Asking::Jump { task: jump.into(), input: None }).unwrap();
+        assert_eq!(out(&world, run).into_iter().map(|(step, _)| step).collect::<Vec<_>>(), [then]);
+    }
+    for step in ["l[0]/d", "l[0]/e", "l[1]/d"] {
+        answer(&mut world, run, step, json!({}));
+    }
+    ask(&mut world, run, Asking::Jump { task: "d".into(), input: None }).unwrap();
+    for step in ["l[1]/d", "l[1]/e"] {
+        answer(&mut world, run, step, json!({}));
+    }
+    assert_eq!(world.status(run), Status::Completed, "{}", world.failure(run));
+    world.checked();
+}

@@ -47,6 +47,7 @@ impl Machine<'_> {
             (Wish::Jump { task, .. }, Some(Asked::Jump(place))) => {
                 self.flow.flow.tasks.get(*place as usize).is_some_and(|found| found.id == *task)
             }
+            (Wish::Jump { task, .. }, Some(Asked::JumpInside(step))) => step.task_id() == task,
             (Wish::Upgrade(upgrade), Some(Asked::Upgrade(flow, revision))) => {
                 upgrade.flow == *flow && upgrade.revision == *revision
             }
@@ -190,31 +191,32 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What is under way at the top is skipped. What was sent must have settled: nobody would hear of its answer.
+    /// What is under way in the list is skipped; what runs beside the list goes on. What was sent must have settled:
+    /// nobody would hear of its answer.
     fn jump(&mut self, by: By, task: &str, input: Option<Payload>) -> Result<(), NotPossible> {
         if self.state.phase != Phase::Open || self.state.is_stopping() || self.state.concluded.is_some() {
             return refuse(format!("the run is not running, so it cannot go on from `{task}`"));
         }
-        let Some(to) = self.flow.flow.tasks.iter().position(|found| found.id == task) else {
-            return refuse(format!("`{task}` is not a top-level task of this flow; a run goes on from one"));
-        };
+        let (list, to) = self.place_of(task)?;
+        let inside = |key: &StepKey| key.is_under(&list) && *key != list;
         let in_the_air = |work: &Work| matches!(work, Work::Sending(_) | Work::Op | Work::Child { run: None, .. });
-        if self.state.steps.values().any(|step| in_the_air(&step.work)) || self.state.open_doubts() > 0 {
+        let awaited = self.state.steps.iter().any(|(key, step)| inside(key) && in_the_air(&step.work));
+        if awaited || self.state.open_doubts() > 0 {
             return refuse("something was sent and its answer is awaited; try again when it is there");
         }
-        let root = StepKey::root();
-        let body = self.state.group(&root).is_some_and(|group| group.stage == Stage::Body && !group.failed);
-        if !body {
+        let goes_on = |key: &StepKey| {
+            let group = self.state.group(key);
+            group.is_none_or(|group| group.stage == Stage::Body && !group.failed)
+        };
+        if !std::iter::successors(Some(list.clone()), StepKey::parent).all(|key| goes_on(&key)) {
             return refuse("the run has failed and is about to end; retry it instead");
         }
-        let to = to as u32;
         // Going back is to ask for finished steps again.
-        let take = self.state.take + u32::from(to < self.state.tasks_reached());
-        let children: Vec<RunId> = self
-            .state
-            .steps
-            .values()
-            .filter_map(|step| match step.work {
+        let reached = self.state.group(&list).map_or(0, |group| group.next);
+        let take = self.state.take + u32::from(to < reached);
+        let under = self.state.steps.iter().filter(|(key, _)| inside(key));
+        let children: Vec<RunId> = under
+            .filter_map(|(_, step)| match step.work {
                 Work::Child { run: Some(run), .. } => Some(run),
                 _ => None,
             })
@@ -223,14 +225,42 @@ impl Machine<'_> {
             self.act(Action::CancelChild { run, by: by.clone() });
         }
         let under_way: Vec<StepKey> =
-            self.state.steps.keys().filter(|key| key.parent().as_ref() == Some(&root)).cloned().collect();
-        self.emit(Event::Jumped { by, take, to, at: self.now, input });
+            self.state.steps.keys().filter(|key| key.parent().as_ref() == Some(&list)).cloned().collect();
+        let step = (!list.is_root()).then(|| list.child(task));
+        self.emit(Event::Jumped { by, take, to, step, at: self.now, input });
         for key in under_way {
             self.clear_timers(|timer| timer.step.is_under(&key) && !timer.step.is_root());
             self.end_step(&key, StepOutcome::Skipped, None, None);
         }
-        self.touched.push_back(root);
+        self.touched.push_back(list);
         Ok(())
+    }
+
+    /// The list that a task stands in, and its place there: the outermost, or one that is under way and does its tasks in
+    /// their order. Of a loop that is its round, of a fork one of its branches.
+    fn place_of(&self, task: &str) -> Result<(StepKey, u32), NotPossible> {
+        if let Some(to) = self.flow.flow.tasks.iter().position(|found| found.id == task) {
+            return Ok((StepKey::root(), to as u32));
+        }
+        if self.flow.task(task).is_none() {
+            return refuse(format!("`{task}` is not a task of this flow"));
+        }
+        let open = self.state.steps.iter().filter_map(|(key, step)| {
+            let Work::Group(group) = &step.work else { return None };
+            let ordered = group.concurrent == 1 && group.count.is_none() && group.needs.is_none();
+            let children = self.flow.children(key, &group.list, Stage::Body);
+            let to = children.iter().position(|found| found.id == task).filter(|_| ordered && !key.is_root())?;
+            Some((key.clone(), to as u32))
+        });
+        let found: Vec<(StepKey, u32)> = open.collect();
+        match &found[..] {
+            [one] => Ok(one.clone()),
+            [] => refuse(format!(
+                "the list that `{task}` stands in is not under way, or does its tasks at the same time; a run goes on \
+                 from a task of the outermost list or of one that is under way"
+            )),
+            _ => refuse(format!("`{task}` is under way several times; nothing says which one is meant")),
+        }
     }
 
     /// All that is open must have its place in the new definition, which is the one the machine was given.

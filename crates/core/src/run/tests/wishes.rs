@@ -443,6 +443,30 @@ scenarios! {
         assert!(failing.input(jump("a")).is_err());
     }
 
+    fn a_run_jumps_inside_of_what_is_under_way() {
+        let inner = vec![inline("x"), errand("b"), inline("y"), errand("c")];
+        let mut world = at_errand(vec![parallel("p", 2, vec![seq("g", inner), errand("beside")]), errand("later")]);
+        world.must(jump("c"));
+        assert!(world.must(jump("c")).events.is_empty(), "a repeat");
+        world.answer_all();
+        let out = |world: &World| world.state.errands().map(|(key, ..)| key.0.clone()).collect::<Vec<_>>();
+        assert_eq!(out(&world), ["p/beside", "p/g/c"], "what runs beside the list goes on");
+        world.must(jump("x"));
+        world.answer_all();
+        assert_eq!((out(&world), takes(&world, "x")), (vec!["p/beside".into(), "p/g/b".into()], vec![0, 1]));
+        assert!(world.input(jump("beside")).is_err(), "its list does all at the same time");
+        for step in ["p/g/b", "p/beside"] {
+            answer(&mut world, step);
+            world.answer_all();
+        }
+        answer(&mut world, "p/g/c");
+        world.answer_all();
+        assert!(world.input(jump("b")).is_err(), "its list is not under way any more");
+        answer(&mut world, "later");
+        world.finish();
+        assert_eq!(world.status(), Status::Completed);
+    }
+
     fn a_run_goes_on_by_another_definition() {
         let mut world = at_errand(vec![inline("a"), errand("b"), inline("c")]);
         let old = world.index.clone();
