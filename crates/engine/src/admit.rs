@@ -3,7 +3,7 @@
 
 use crate::api::{AdmitError, FieldError, Occurrence, TriggerValue};
 use crate::checks;
-use crate::conductor::misfit;
+use crate::conductor::{arrived_name, misfit};
 use crate::driver::{Born, Driver};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
@@ -68,8 +68,10 @@ fn begin(
 ) -> Result<AdmitRequest, AdmitError> {
     let flow = &occurrence.flow;
     let block = flow.index.flow.idempotency.as_ref();
-    let key = choose(occurrence, block, flow, scope)?;
-    let policy = policy_for(occurrence, block);
+    let (key, policy) = match cached_start(occurrence)? {
+        Some((key, policy)) => (Some(key), policy),
+        None => (choose(occurrence, block, flow, scope)?, policy_for(occurrence, block)),
+    };
     if key.is_none() && policy.require_key {
         return Err(KeyError::Missing.into());
     }
@@ -356,6 +358,34 @@ fn choose(
     let scope = scope_text(key_scope, &flow.flow_ref, source);
     let hash = claim_hash(&occurrence.workspace, &scope, &key);
     Ok(Some(KeyClaim { hash, key, scope, source }))
+}
+
+/// `cacheConfig` of a workflow: who starts the same gets the workflow that is under way, or the answer that is there. It
+/// is a key like any other, so the transaction that starts the workflow decides it. A caller's own key comes first, and a
+/// key of which a part gives nothing remembers nothing.
+fn cached_start(occurrence: &Occurrence) -> Result<Option<(KeyClaim, Policy)>, AdmitError> {
+    let Some(own) = occurrence.flow.index.flow.conductor.as_deref() else { return Ok(None) };
+    let Some(cache) = own.cache.as_ref().filter(|_| occurrence.caller_key.is_none()) else { return Ok(None) };
+    let stored = inputs::untyped(&occurrence.inputs, &own.input_template).map_err(AdmitError::Inputs)?;
+    let input = Value::from_stored(&stored).to_masked_json();
+    let mut roots = input.as_object().cloned().unwrap_or_default();
+    roots.insert("workflow".to_owned(), json!({ "input": input }));
+    let Ok(key) = arrived_name(&cache.key, &roots) else { return Ok(None) };
+    let key = remembered_key(&key);
+    let scope = scope_text(&own.cache_scope(), &occurrence.flow.flow_ref, KeySource::Flow);
+    let hash = claim_hash(&occurrence.workspace, &scope, &key);
+    let policy = Policy {
+        live: OnLive::Attach,
+        done: OnDone::Replay,
+        failed: OnEnded::Rerun,
+        cancelled: OnEnded::Rerun,
+        mismatch: MismatchPolicy::Ignore,
+        window: Window::For { from: WindowFrom::Completed, duration_ms: cache.ttl_ms },
+        late: LatePolicy::Start,
+        require_key: false,
+        expire_live: false,
+    };
+    Ok(Some((KeyClaim { hash, key, scope, source: KeySource::Flow }, policy)))
 }
 
 /// What the request says, else the flow's block, else the door; `strict` puts the block first.

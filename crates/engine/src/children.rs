@@ -8,7 +8,7 @@ use crate::flows::{Flows, LoadedFlow};
 use crate::pauses::told_of;
 use crate::scope::Services;
 use semel_core::admission::{
-    LatePolicy, MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom,
+    KeySource, LatePolicy, MismatchPolicy, OnDone, OnEnded, OnLive, Policy, PresetName, Window, WindowFrom,
 };
 use semel_core::ir::{ConductorFlow, SubflowSpec};
 use semel_core::run::{Failure, StepKey};
@@ -143,7 +143,6 @@ impl Evaluator<'_> {
             )
         })?;
         let intrinsic_key = self.own_key(key, &start);
-        let explicit = start.key.is_some();
         let occurrence = Occurrence {
             workspace: self.workspace.clone(),
             flow,
@@ -175,7 +174,8 @@ impl Evaluator<'_> {
             }
             other => Failure::new("subflow_refused", other.to_string()),
         })?;
-        if !explicit {
+        // Another key comes with what its twins get.
+        if request.key.as_ref().is_none_or(|key| key.source == KeySource::Intrinsic) {
             request.policy = CHILD_POLICY;
         }
         request.announced = self.flows.is_heard(self.workspace, &["CANCELLED", "FAILED"]);

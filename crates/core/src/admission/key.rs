@@ -111,6 +111,16 @@ pub fn scope_text(scope: &KeyScope, flow: &FlowRef, source: KeySource) -> String
     }
 }
 
+/// The key of what a flow itself remembers its answers by. Nobody sends such a one: it begins with a blank.
+pub fn remembered_key(text: &str) -> String {
+    format!(" {}", Hash16::of(&[text.as_bytes()]).hex())
+}
+
+/// Whether a caller may have sent it, so that people know it.
+pub fn is_callers(key: &str) -> bool {
+    !key.starts_with(' ')
+}
+
 /// The claim's identity: (workspace, environment, scope, key).
 pub fn claim_hash(workspace: &WorkspaceId, scope: &str, key: &str) -> Hash16 {
     if planted!(KeyFoldedCase) {

@@ -64,6 +64,18 @@ pub struct ConductorFlow {
     pub input_schema: Option<SchemaUse>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<SchemaUse>,
+    /// Who starts the same within its time gets the workflow that is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<StartCache>,
+}
+
+/// `cacheConfig` of a workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartCache {
+    /// What makes two starts the same: a template over the input.
+    pub key: Template,
+    /// Counted from the end of the workflow.
+    pub ttl_ms: i64,
 }
 
 /// A schema that values are held to: as it stands here, else the registered one of this name.
@@ -110,6 +122,11 @@ impl ConductorFlow {
     /// The id of a flow: Conductor's names hold no `@`.
     pub fn flow_id(name: &str, version: u32) -> String {
         format!("{name}@{version}")
+    }
+
+    /// Who shares the key of a `cacheConfig`: this version of a workflow. It is no caller's key.
+    pub fn cache_scope(&self) -> KeyScope {
+        KeyScope::Group(format!("{CONDUCTOR_NAMESPACE}:{}@{} cached", self.name, self.version))
     }
 
     /// Who shares an idempotency key: all versions of a workflow.

@@ -96,3 +96,74 @@ fn a_request_is_sent_once_for_all_that_ask_the_same() {
     }
     assert_eq!(world.calls.len(), 2);
 }
+
+/// A workflow whose starts are the same for the same `to`.
+fn remembered(ttl: u64) -> Json {
+    let task = json!({"name": "charge", "taskReferenceName": "a", "type": "SIMPLE", "taskDefinition": {"name": "charge", "retryCount": 0}});
+    json!({"name": "w", "tasks": [task], "cacheConfig": {"key": "${workflow.input.to}", "ttlInSecond": ttl},
+        "outputParameters": {"said": "${a.output.n}"}})
+}
+
+fn said(n: i64) -> ErrandAnswer {
+    ErrandAnswer::Done { output: json!({ "n": n }) }
+}
+
+#[test]
+fn a_workflow_is_started_once_for_all_that_ask_the_same_in_its_time() {
+    let mut world = World::new();
+    let definition = remembered(60);
+    let first = started(&mut world, &definition, json!({"to": "x", "by": "one"}));
+    let beside = started(&mut world, &definition, json!({"to": "x", "by": "another"}));
+    assert_eq!(beside, first, "the one that is under way will have the answer");
+    answer(&mut world, said(1));
+    world.pass(59_000);
+    assert_eq!(started(&mut world, &definition, json!({"to": "x"})), first);
+    let other = started(&mut world, &definition, json!({"to": "y"}));
+    assert_ne!(other, first, "another key is another question");
+    answer(&mut world, ErrandAnswer::Failed { message: "no".into(), output: None, for_good: true });
+    let again = started(&mut world, &definition, json!({"to": "y"}));
+    assert_ne!(again, other, "what failed is not kept");
+    answer(&mut world, said(2));
+    world.pass(2_000);
+    let late = started(&mut world, &definition, json!({"to": "x"}));
+    assert_ne!(late, first, "nor is what is too old");
+    answer(&mut world, said(3));
+    assert_eq!(world.outputs(late), json!({"said": 3}));
+    world.checked();
+}
+
+#[test]
+fn a_start_that_is_like_no_other_is_a_start_of_its_own() {
+    let mut world = World::new();
+    let definition = remembered(60);
+    let id = world.push_workflow(&definition);
+    let runs: Vec<RunId> = [json!({}), json!({"to": null}), json!({})]
+        .into_iter()
+        .map(|input| started(&mut world, &definition, input))
+        .collect();
+    assert_eq!(runs.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "a key that gives nothing");
+    let keyed = |world: &mut World| {
+        world.admit(&format!("conductor:{id}"), Some("order-1"), json!({"to": "x"})).run.unwrap().id
+    };
+    let own = keyed(&mut world);
+    assert_ne!(started(&mut world, &definition, json!({"to": "x"})), own, "a caller's key is another one");
+    assert_eq!(keyed(&mut world), own);
+}
+
+#[test]
+fn a_parent_is_given_the_answer_of_a_workflow_that_another_one_had() {
+    let mut world = World::new();
+    let first = started(&mut world, &remembered(60), json!({"to": "x"}));
+    answer(&mut world, said(7));
+    let sub = json!({"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW",
+        "subWorkflowParam": {"name": "w"}, "inputParameters": {"to": "x"}});
+    let parent = json!({"name": "p", "tasks": [sub], "outputParameters": {"said": "${s.output.said}", "of": "${s.output.subWorkflowId}"}});
+    for _ in 0..2 {
+        let run = started(&mut world, &parent, json!({}));
+        world.run_down();
+        let expected = json!({"said": 7, "of": first.to_string()});
+        assert_eq!((world.status(run), world.outputs(run)), (Status::Completed, expected), "{}", world.failure(run));
+    }
+    assert_eq!(world.runs().len(), 3);
+    world.checked();
+}

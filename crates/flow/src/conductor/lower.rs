@@ -5,8 +5,8 @@ use super::{CompiledWorkflow, Violation};
 use semel_core::admission::Busy;
 use semel_core::ir::{
     CONDUCTOR_NAMESPACE, CacheSpec, ConductorFlow, ConductorTask, Dialect, EffectSpec, Flow, IR_VERSION, LaneSpec,
-    OutputDef, Retry, RetrySchedule, Sla, SlaBehavior, SlaRule, StartTerms, SubflowSpec, Task as Step, TaskKind,
-    companion, step_name,
+    OutputDef, Retry, RetrySchedule, Sla, SlaBehavior, SlaRule, StartCache, StartTerms, SubflowSpec, Task as Step,
+    TaskKind, companion, step_name,
 };
 use semel_core::limits::Limits;
 use serde_json::{Map, Value as Json, json};
@@ -81,6 +81,10 @@ impl Lowering<'_> {
             masked_fields: workflow.masked_fields.clone(),
             input_schema: workflow.input_schema.clone(),
             output_schema: workflow.output_schema.clone(),
+            cache: workflow
+                .cache
+                .as_ref()
+                .map(|(key, seconds)| StartCache { key: key.clone(), ttl_ms: ttl_ms(*seconds) }),
         };
         Flow {
             ir_version: IR_VERSION,
@@ -195,6 +199,10 @@ fn timeout(workflow: &Workflow) -> Vec<Sla> {
     vec![Sla { id: "timeoutSeconds".to_owned(), rule, behavior, labels: Default::default() }]
 }
 
+fn ttl_ms(seconds: u64) -> i64 {
+    i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX)
+}
+
 /// A step that no task of the definition stands for.
 pub fn step(id: String, kind_word: &str, kind: TaskKind) -> Step {
     Step {
@@ -232,10 +240,10 @@ pub fn step_of(task: &Task, kind: TaskKind) -> Step {
     };
     Step {
         allow_failure: task.optional && !holds_tasks,
-        cache: task.cache.as_ref().map(|(key, seconds)| CacheSpec {
-            ttl_ms: Some(i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX)),
-            key: Some(key.clone()),
-        }),
+        cache: task
+            .cache
+            .as_ref()
+            .map(|(key, seconds)| CacheSpec { ttl_ms: Some(ttl_ms(*seconds)), key: Some(key.clone()) }),
         conductor: Some(Box::new(conductor)),
         ..step(step_name(&task.reference), &task.kind, kind)
     }

@@ -25,8 +25,8 @@ pub struct Workflow {
     pub masked_fields: Vec<String>,
     pub input_schema: Option<SchemaUse>,
     pub output_schema: Option<SchemaUse>,
-    /// Fields that are there, are not empty, and are not built: their names.
-    pub not_built: Vec<&'static str>,
+    /// The key, and how many seconds an answer is kept.
+    pub cache: Option<(String, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -115,19 +115,6 @@ pub fn read(json: &Json) -> (Option<Workflow>, Vec<Violation>) {
     (workflow, reader.violations)
 }
 
-/// Fields with content that this build does not carry out.
-fn not_built(object: &Object<'_>, names: &[&'static str]) -> Vec<&'static str> {
-    let is_set = |json: &Json| match json {
-        Json::Object(fields) => !fields.is_empty(),
-        Json::Array(items) => !items.is_empty(),
-        Json::String(text) => !text.is_empty(),
-        Json::Bool(flag) => *flag,
-        Json::Null => false,
-        Json::Number(_) => true,
-    };
-    names.iter().copied().filter(|name| object.get(name).is_some_and(is_set)).collect()
-}
-
 impl Reader {
     fn workflow(&mut self, object: &Object<'_>) -> Workflow {
         let policy = self.text(object, "timeoutPolicy");
@@ -159,7 +146,7 @@ impl Reader {
             masked_fields: self.texts(object, "maskedFields"),
             input_schema: self.schema(object, "inputSchema", enforced),
             output_schema: self.schema(object, "outputSchema", enforced),
-            not_built: not_built(object, &["cacheConfig"]),
+            cache: object.get("cacheConfig").and_then(|json| self.cache(json, &object.at("cacheConfig"))),
         }
     }
 
@@ -302,8 +289,7 @@ impl Reader {
         }
         for (name, is_there) in [("key", key.is_some()), ("ttlInSecond", seconds.is_some())] {
             if !is_there {
-                let message =
-                    format!("cacheConfig needs a `key` over the input of the task, and `ttlInSecond`: no {name}");
+                let message = format!("cacheConfig needs a `key` over the input, and `ttlInSecond`: no {name}");
                 self.violations.push(Violation::new(object.at(name), message));
             }
         }

@@ -103,9 +103,6 @@ impl<'a> Check<'a> {
         if workflow.schema_version != 2 {
             self.say("schemaVersion", "workflowDef schemaVersion: 2 is only supported");
         }
-        for name in &workflow.not_built {
-            self.say(*name, format!("`{name}` is not built: leave it out"));
-        }
         if let Some((_, 0)) = workflow.rate_limit {
             self.say("rateLimitConfig.concurrentExecLimit", "concurrentExecLimit must be 1 or more");
         }

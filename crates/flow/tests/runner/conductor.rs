@@ -107,6 +107,14 @@ fn a_definition_says_who_it_is_and_what_it_does() {
             "name: Invalid name 'a@b'. Allowed characters are alphanumeric, underscores, spaces, hyphens, and special characters like <, >, {, }, #"
         ]
     );
+    let mut cached = with_tasks(json!([{"name": "n", "taskReferenceName": "n", "type": "NOOP"}]));
+    cached["cacheConfig"] = json!({"key": "${workflow.input.x}"});
+    let missing =
+        "cacheConfig.ttlInSecond: cacheConfig needs a `key` over the input, and `ttlInSecond`: no ttlInSecond";
+    assert_eq!(said(&cached), [missing]);
+    cached["cacheConfig"]["ttlInSecond"] = json!(5);
+    let own = flows(&cached.to_string()).remove(0).conductor.expect("a workflow");
+    assert_eq!(own.cache.map(|cache| (cache.key, cache.ttl_ms)), Some(("${workflow.input.x}".to_owned(), 5_000)));
     assert_eq!(said(&json!([])), [": an object is expected here, not a list"]);
     let broken = compile_text("{\"name\": }", &Limits::default()).map(|_| ()).expect_err("is refused");
     assert_eq!(broken[0].message, "the definition is not JSON: expected value at line 1 column 10");
@@ -215,7 +223,7 @@ fn each_task_type_has_its_rules() {
         ),
         (
             json!({"cacheConfig": {"key": "${x}"}}),
-            "tasks[0].cacheConfig.ttlInSecond: cacheConfig needs a `key` over the input of the task, and `ttlInSecond`: no ttlInSecond",
+            "tasks[0].cacheConfig.ttlInSecond: cacheConfig needs a `key` over the input, and `ttlInSecond`: no ttlInSecond",
         ),
         (
             json!({"type": "NOOP", "cacheConfig": {"key": "k", "ttlInSecond": 5}}),

@@ -11,6 +11,7 @@ use super::workflow::{self, correlation, reason, started_with, status};
 use super::{body, listing, start, task, task_words};
 use crate::call::{Answer, Call, ok};
 use crate::problem::Problem;
+use semel_core::admission::is_callers;
 use semel_core::ir::CONDUCTOR_NAMESPACE;
 use semel_core::run::{Conclusion, StateOf, Status};
 use semel_core::{FlowRef, Millis};
@@ -390,7 +391,7 @@ fn summary(call: &Call, (row, values, _): &WholeRun) -> Result<Json, Problem> {
         "parentWorkflowId": row.parent.as_ref().map(|parent| parent.run.to_string()).unwrap_or_default(),
     });
     let optional = [
-        ("idempotencyKey", row.key.as_deref().map(Json::from)),
+        ("idempotencyKey", row.key.as_deref().filter(|key| is_callers(key)).map(Json::from)),
         ("reasonForIncompletion", reason(values).map(Json::from)),
         ("event", words.get("event").cloned()),
     ];

@@ -6,6 +6,7 @@ use super::{body, start};
 use crate::call::{Answer, Call, ok};
 use crate::problem::Problem;
 use crate::state::AppState;
+use semel_core::admission::is_callers;
 use semel_core::run::{Status, workflow_status};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_engine::{TaskStory, WorkflowStory, public_json};
@@ -126,7 +127,7 @@ pub fn shown(story: &WorkflowStory, tasks: bool, payloads: bool) -> Json {
     });
     let optional = [
         ("correlationId", correlation(row).map(Json::from)),
-        ("idempotencyKey", row.key.as_deref().map(Json::from)),
+        ("idempotencyKey", row.key.as_deref().filter(|key| is_callers(key)).map(Json::from)),
         ("reasonForIncompletion", reason(values).map(Json::from)),
         ("parentWorkflowId", row.parent.as_ref().map(|parent| parent.run.to_string().into())),
         ("parentWorkflowTaskId", words.get("workflowTaskId").cloned()),
