@@ -21,7 +21,7 @@ impl Evaluator<'_> {
         let text = text.map_err(|message| Failure::new("file_missing", message))?;
         let items: Vec<Value> = String::from_utf8_lossy(&text).lines().map(Value::str).collect();
         let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
-        Ok(Evaluated::Items { count, items: Payload::new(Value::list(items).to_stored()) })
+        Ok(Evaluated::items(count, Payload::new(Value::list(items).to_stored())))
     }
 
     /// What the task shows of its sub-runs, whatever became of them.

@@ -77,7 +77,7 @@ impl Evaluator<'_> {
             | TaskKind::Parallel { .. } => Ok(Evaluated::Group),
             TaskKind::LoopUntil(UntilSpec { do_while: Some(spec), .. }) if !begun => self.do_while_begins(spec),
             TaskKind::LoopUntil(spec) if spec.do_while.is_some() => self.do_while_again(key, task, spec),
-            TaskKind::LoopUntil(_) if !begun => Ok(Evaluated::Items { count: 1, items: Payload::new(json!([])) }),
+            TaskKind::LoopUntil(_) if !begun => Ok(Evaluated::items(1, Payload::new(json!([])))),
             TaskKind::LoopUntil(spec) => self.round_again(key, spec, found),
             TaskKind::Loop(spec) if !begun => self.own_items(&spec.values),
             TaskKind::Loop(spec) if key.iteration_number().is_some() => self.round(spec),
@@ -261,7 +261,7 @@ impl Evaluator<'_> {
             Value::List(items) => items.len(),
             _ => 0,
         };
-        Ok(Evaluated::Items { count: u32::try_from(count).unwrap_or(u32::MAX), items: Payload::new(list.to_stored()) })
+        Ok(Evaluated::items(u32::try_from(count).unwrap_or(u32::MAX), Payload::new(list.to_stored())))
     }
 
     fn leaf(

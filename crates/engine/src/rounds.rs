@@ -70,7 +70,7 @@ impl Evaluator<'_> {
             _ => return Err(not_values()),
         };
         let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
-        Ok(Evaluated::Items { count, items: Payload::new(Value::list(items).to_stored()) })
+        Ok(Evaluated::items(count, Payload::new(Value::list(items).to_stored())))
     }
 
     /// What a round shows of itself, and whether it was the last one.

@@ -156,7 +156,7 @@ impl Telling {
             }
             Event::Started { at } => self.enter(KestraState::Running, *at),
             Event::Paused { .. } => self.enter(KestraState::Paused, at),
-            Event::BreakpointsSet { tasks } => self.told.breakpoints = tasks.clone(),
+            Event::BreakpointsSet { tasks, .. } => self.told.breakpoints = tasks.clone(),
             Event::VariablesSet { variables, .. } => {
                 self.told.variables.push(VariablesChange::Set(variables.json().clone()));
             }
@@ -178,10 +178,7 @@ impl Telling {
             Event::LoopStarted { step, items, each_asks, .. } => {
                 self.group(step, at);
                 if let Value::List(items) = Value::from_stored(items.json()) {
-                    // A loop whose rounds are their own wraps what it goes over.
-                    let value = |item: &Value| if *each_asks { item.get("value") } else { None };
-                    let items = items.iter().map(|item| value(item).unwrap_or_else(|| item.clone())).collect();
-                    self.loops.insert(step.clone(), items);
+                    self.loops.insert(step.clone(), items.iter().map(|item| round_value(item, *each_asks)).collect());
                 }
             }
             Event::GroupAnswered { step, output: Some(output), .. } => {
@@ -369,6 +366,12 @@ impl Telling {
             run.enter(state, at);
         });
     }
+}
+
+/// The value of a round that was begun for `item`. `wrapped`: a loop whose rounds are their own wraps what it goes over.
+pub(crate) fn round_value(item: &Value, wrapped: bool) -> Value {
+    let value = if wrapped { item.get("value") } else { None };
+    value.unwrap_or_else(|| item.clone())
 }
 
 fn ended(attempt: &History) -> bool {

@@ -271,6 +271,9 @@ pub enum Event {
         /// A round holds no tasks: it is a step itself. All are done, whatever becomes of the others.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         each_is_step: bool,
+        /// The run stops before these steps of its rounds.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stops: Vec<StepKey>,
         items: Payload,
     },
     GroupStage {
@@ -463,7 +466,11 @@ pub enum Event {
     },
     /// The run stops before these tasks, and no more before those that were named earlier.
     BreakpointsSet {
+        /// A task, or `task.value` for the rounds of a loop that have this value.
         tasks: Vec<String>,
+        /// What the latter mean in the loops that have begun.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        places: Vec<StepKey>,
     },
     /// Nothing starts, as in a pause: the next step is one of a task that the run stops before.
     StoppedAt {

@@ -64,7 +64,9 @@ impl RunState {
                 }
             }
             Event::GroupAnswered { step, stop, failure, .. } => self.answer_group(step, *stop, failure.as_ref()),
-            Event::LoopStarted { step, count, concurrent, asks, each_asks, each_is_step, .. } => {
+            Event::LoopStarted { step, count, concurrent, asks, each_asks, each_is_step, stops, .. } => {
+                self.stops.retain(|key| !key.is_under(step));
+                self.stops.extend(stops.iter().cloned());
                 let asks = if *asks { Asks::WhenDone } else { Asks::Never };
                 let group = GroupState::new(ListName::Tasks, *concurrent, Some(*count));
                 let group = GroupState { asks, each_asks: *each_asks, each_is_step: *each_is_step, ..group };
@@ -164,7 +166,10 @@ impl RunState {
                 self.paused = false;
                 self.passed = self.leave_breakpoint();
             }
-            Event::BreakpointsSet { tasks } => self.breakpoints = tasks.clone(),
+            Event::BreakpointsSet { tasks, places } => {
+                self.breakpoints = tasks.clone();
+                self.stops = places.iter().cloned().collect();
+            }
             Event::StoppedAt { step } => {
                 self.paused = true;
                 self.stopped_at = Some(step.clone());

@@ -76,6 +76,8 @@ pub enum Input {
     ResumeFromBreakpoint {
         by: By,
         tasks: Vec<String>,
+        /// See [`Event::BreakpointsSet`].
+        places: Vec<StepKey>,
     },
     /// Let a run go on that a restore holds.
     Release {
@@ -171,6 +173,8 @@ pub enum Evaluated {
     Items {
         count: u32,
         items: Payload,
+        /// Steps of its rounds that the run is to stop before.
+        stops: Vec<StepKey>,
     },
     Sleep {
         ms: i64,
@@ -253,4 +257,11 @@ pub enum Performed {
     Lost {
         failure: Failure,
     },
+}
+
+impl Evaluated {
+    /// A loop over these, with nothing in its way.
+    pub fn items(count: u32, items: Payload) -> Evaluated {
+        Evaluated::Items { count, items, stops: Vec::new() }
+    }
 }

@@ -27,6 +27,9 @@ pub struct RunState {
     /// Tasks before which the run stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breakpoints: Vec<String>,
+    /// Steps of loops that have begun before which it stops as well: their round has the value that was named.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub stops: BTreeSet<StepKey>,
     /// Where it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<StepKey>,
@@ -384,6 +387,7 @@ impl RunState {
             phase: Phase::Waiting,
             paused: false,
             breakpoints: Vec::new(),
+            stops: BTreeSet::new(),
             stopped_at: None,
             passed: None,
             restored: false,
@@ -515,7 +519,7 @@ impl RunState {
 
     /// Whether the run is to stop before this step. A loop's iterations are no tasks.
     pub fn stops_at(&self, key: &StepKey) -> bool {
-        let named = self.breakpoints.iter().any(|task| task == key.task_id());
+        let named = self.breakpoints.iter().any(|task| task == key.task_id()) || self.stops.contains(key);
         named && key.iteration_number().is_none() && self.passed.as_ref() != Some(key)
     }
 

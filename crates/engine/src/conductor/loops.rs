@@ -11,7 +11,7 @@ impl Evaluator<'_> {
     /// The first round, if there is one.
     pub(crate) fn do_while_begins(&self, spec: &DoWhile) -> Result<Evaluated, Failure> {
         let Some(items) = &spec.items else {
-            return Ok(Evaluated::Items { count: 1, items: Payload::new(json!([])) });
+            return Ok(Evaluated::items(1, Payload::new(json!([]))));
         };
         let items = match self.json(items)? {
             Value::Null => Value::list(Vec::new()),
@@ -20,7 +20,7 @@ impl Evaluator<'_> {
             other => Value::list(vec![other]),
         };
         let is_empty = matches!(&items, Value::List(items) if items.is_empty());
-        Ok(Evaluated::Items { count: u32::from(!is_empty), items: Payload::new(items.to_stored()) })
+        Ok(Evaluated::items(u32::from(!is_empty), Payload::new(items.to_stored())))
     }
 
     /// After a round. The condition was found by its last task; the items, if there are any, have the last word.

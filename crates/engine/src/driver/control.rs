@@ -1,6 +1,7 @@
 //! What a person asks of a run, as an input of its machine.
 
 use super::active::Active;
+use super::breakpoints;
 use super::wishes::{self, Places};
 use crate::api::{Asking, Control, ErrandAnswer};
 use semel_core::run::{
@@ -34,7 +35,10 @@ pub(super) fn control_input(places: Places<'_>, active: &Active, control: Contro
             let step = found.ok_or_else(|| format!("the run does not stand still at step `{step}`"))?;
             Input::ResumeStep { step, by, inputs: inputs.map(Payload::new) }
         }
-        Control::ResumeFromBreakpoint { breakpoints } => Input::ResumeFromBreakpoint { by, tasks: breakpoints },
+        Control::ResumeFromBreakpoint { breakpoints } => {
+            let places = breakpoints::in_open_loops(active, &breakpoints);
+            Input::ResumeFromBreakpoint { by, tasks: breakpoints, places }
+        }
         Control::Release => Input::Release { by },
         Control::Restart => Input::Restart { by },
         Control::RestartMarked => Input::RestartMarked { by },

@@ -14,6 +14,7 @@
 //! | the process dies | `Happened::Recover` for each active run, on the next start |
 
 mod active;
+mod breakpoints;
 mod child;
 mod commit;
 mod control;
@@ -647,6 +648,7 @@ impl Driver {
                 let mut found = Found::default();
                 let result = away::noticed(|| self.evaluator(active, Some(&step), now).step(&step, &mut found));
                 let Ok(result) = result else { return self.act_later(active, Action::Evaluate(step)) };
+                let result = result.map(|found| breakpoints::marked(found, &step, active));
                 active.logs_ready.insert(step.clone(), found.logs);
                 if let Some(op) = found.op {
                     active.ops_ready.insert(step.clone(), op);

@@ -417,9 +417,55 @@ async fn an_execution_stops_before_the_tasks_that_are_named() {
     server.json("DELETE", &format!("{API}/{again}/kill"), Json::Null).await.expect(202);
     server.ended("main", &again).await;
     assert_eq!(state(&server, &again).await, "KILLED");
-    for wrong in ["nothing", "two.a"] {
-        post(&server, &format!("shop/steps?breakpoints={wrong}"), "").await.refused(422, "query_invalid");
-    }
+    post(&server, "shop/steps?breakpoints=nothing", "").await.refused(422, "query_invalid");
+    post(&server, "shop/steps?breakpoints=nothing.a", "").await.refused(422, "query_invalid");
+}
+
+const ROUNDS: &str = "
+id: rounds
+namespace: shop
+tasks:
+  - id: each
+    type: flow.ForEach
+    values: [3, {sku: 1.5}, b, b]
+    tasks:
+      - {id: say, type: debug.Return, format: '{{ taskrun.value }}'}
+      - {id: after, type: debug.Return, format: x}
+";
+
+#[tokio::test]
+async fn an_execution_stops_at_one_value_of_a_loop() {
+    let server = Server::start();
+    server.push(ROUNDS).await.expect(200);
+    // The value it is to begin next, once it stands.
+    let stands = |run: String| {
+        let server = &server;
+        async move {
+            while state(server, &run).await != "BREAKPOINT" {
+                tokio::task::yield_now().await;
+            }
+            let shown = server.get(&format!("{API}/{run}")).await.expect(200).json;
+            let rounds: Vec<&Json> = shown["taskRunList"].as_array().unwrap().iter().collect();
+            let done = |task: &str| rounds.iter().filter(|run| run["taskId"] == task).count();
+            (done("say"), done("after"))
+        }
+    };
+    // A value may have dots of its own.
+    let made = post(&server, "shop/rounds?breakpoints=say.%7B%22sku%22:1.5%7D,after.nowhere", "").await.expect(200);
+    let run = id(&made);
+    assert_eq!(stands(run.clone()).await, (1, 1));
+    let shown = server.get(&format!("{API}/{run}")).await.expect(200).json;
+    let breakpoints = json!([{"id": "say", "value": "{\"sku\":1.5}"}, {"id": "after", "value": "nowhere"}]);
+    assert_eq!(shown["breakpoints"], breakpoints);
+    // A loop that has begun knows its values: each round that has it stops.
+    post(&server, &format!("{run}/resume-from-breakpoint?breakpoints=after.b"), "").await.expect(204);
+    assert_eq!(stands(run.clone()).await, (3, 2));
+    post(&server, &format!("{run}/resume-from-breakpoint?breakpoints=after.b"), "").await.expect(204);
+    assert_eq!(stands(run.clone()).await, (4, 3));
+    post(&server, &format!("{run}/resume-from-breakpoint"), "").await.expect(204);
+    server.ended("main", &run).await;
+    let again = id(&post(&server, &format!("{run}/replay?breakpoints=after.3"), "").await.expect(200));
+    assert_eq!(stands(again).await, (1, 0));
 }
 
 const VARIED: &str = "

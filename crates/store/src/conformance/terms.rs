@@ -113,7 +113,7 @@ pub fn a_run_knows_from_its_first_row_what_it_stops_before(b: &Bench) {
     assert_eq!(answer.wake, [run.id], "its driver reads that from the journal");
     let first = b.store.journal(&b.ws(), run.id, 0, 10).unwrap().remove(0);
     let events = decode_events(&first.events, first.values.as_deref()).unwrap();
-    assert!(matches!(&events[..], [Event::Created { .. }, Event::BreakpointsSet { tasks }] if tasks == &["pay"]));
+    assert!(matches!(&events[..], [Event::Created { .. }, Event::BreakpointsSet { tasks, .. }] if tasks == &["pay"]));
 }
 
 pub fn a_kill_reaches_its_run(b: &Bench) {

@@ -578,7 +578,7 @@ fn birth_events(request: &AdmitRequest, birth: Birth) -> Vec<Event> {
         events.extend(replay.events.iter().cloned());
     }
     if !request.terms.breakpoints.is_empty() {
-        events.push(Event::BreakpointsSet { tasks: request.terms.breakpoints.clone() });
+        events.push(Event::BreakpointsSet { tasks: request.terms.breakpoints.clone(), places: vec![] });
     }
     if let Some(retry) = &request.terms.retry {
         events.extend(retry.events.iter().cloned());

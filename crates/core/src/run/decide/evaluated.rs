@@ -61,7 +61,7 @@ impl Machine<'_> {
                 self.emit(Event::Branched { step: step.clone(), list, concurrent: 1, asks, by_needs: false, output });
                 self.touched.push_back(step);
             }
-            Ok(Evaluated::Items { count, items }) => {
+            Ok(Evaluated::Items { count, items, stops }) => {
                 if count > self.limits.foreach_items_max {
                     let text = format!("{count} items; at most {} are allowed", self.limits.foreach_items_max);
                     return self.end_step(key, StepOutcome::Failed, None, Some(Failure::new("too_many_items", text)));
@@ -74,7 +74,7 @@ impl Machine<'_> {
                     _ => (1, false, false),
                 };
                 let each_is_step = matches!(task.kind, TaskKind::Batches(_));
-                self.emit(Event::LoopStarted { step, count, concurrent, asks, each_asks, each_is_step, items });
+                self.emit(Event::LoopStarted { step, count, concurrent, asks, each_asks, each_is_step, stops, items });
                 self.touched.push_back(key.clone());
             }
             Ok(Evaluated::Sleep { ms } | Evaluated::Again { ms } | Evaluated::Pause { ms: Some(ms), .. })

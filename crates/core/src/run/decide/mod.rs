@@ -126,7 +126,7 @@ impl Machine<'_> {
             Input::Pause { by } => return self.pause(by),
             Input::Resume { by } => return self.resume(by),
             Input::ResumeStep { step, by, inputs } => return self.resume_step(&step, by, inputs),
-            Input::ResumeFromBreakpoint { by, tasks } => return self.resume_from_breakpoint(by, tasks),
+            Input::ResumeFromBreakpoint { by, tasks, places } => return self.resume_from_breakpoint(by, tasks, places),
             Input::Release { .. } => return refuse("no restore holds the run"),
             Input::Cancel { by } => return self.cancel(by),
             Input::CancelAlone { by } => return self.cancel_alone(by),

@@ -64,11 +64,16 @@ impl Machine<'_> {
     }
 
     /// The step that it has stopped before is let through; other tasks that are named stop it again.
-    pub(super) fn resume_from_breakpoint(&mut self, by: By, tasks: Vec<String>) -> Result<(), NotPossible> {
+    pub(super) fn resume_from_breakpoint(
+        &mut self,
+        by: By,
+        tasks: Vec<String>,
+        places: Vec<StepKey>,
+    ) -> Result<(), NotPossible> {
         if self.state.phase != Phase::Open || self.state.stopped_at.is_none() {
             return refuse("the run does not stand at a breakpoint");
         }
-        self.emit(Event::BreakpointsSet { tasks });
+        self.emit(Event::BreakpointsSet { tasks, places });
         self.resume(by)
     }
 

@@ -6,13 +6,19 @@ use crate::run::*;
 use Answer::*;
 
 fn go_on(tasks: &[&str]) -> Input {
-    Input::ResumeFromBreakpoint { by: by(), tasks: tasks.iter().map(|task| (*task).to_owned()).collect() }
+    go_on_to(tasks, &[])
+}
+
+fn go_on_to(tasks: &[&str], places: &[&str]) -> Input {
+    let places = places.iter().map(|key| StepKey((*key).to_owned())).collect();
+    Input::ResumeFromBreakpoint { by: by(), tasks: tasks.iter().map(|task| (*task).to_owned()).collect(), places }
 }
 
 /// As an admission leaves it: the tasks are named before anything starts.
 fn stopping(world: World, tasks: &[&str]) -> World {
     let mut world = world;
-    world.store_writes(&[Event::BreakpointsSet { tasks: tasks.iter().map(|task| (*task).to_owned()).collect() }]);
+    let tasks = tasks.iter().map(|task| (*task).to_owned()).collect();
+    world.store_writes(&[Event::BreakpointsSet { tasks, places: vec![] }]);
     let mut world = world.start();
     world.finish();
     world
@@ -63,6 +69,19 @@ scenarios! {
         world.must(go_on(&["say"]));
         world.finish();
         assert_eq!(stops(&world), ["each[0]/say", "each[1]/say"]);
+        world.must(go_on(&[]));
+        world.finish();
+        assert_eq!(world.status(), Status::Completed);
+    }
+
+    fn one_round_of_a_loop_that_has_begun_stops_at_its_task() {
+        let tasks = vec![inline("a"), each("each", 3, 1, vec![inline("say"), inline("after")])];
+        let mut world = stopping(World::of(tasks), &["say"]);
+        assert_eq!(stops(&world), ["each[0]/say"]);
+        world.must(go_on_to(&["after.two"], &["each[2]/after"]));
+        world.finish();
+        assert_eq!(stops(&world), ["each[0]/say", "each[2]/after"]);
+        world.crash();
         world.must(go_on(&[]));
         world.finish();
         assert_eq!(world.status(), Status::Completed);

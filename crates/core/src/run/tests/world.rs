@@ -295,7 +295,7 @@ impl World {
                 Evaluated::Answered { output: None, failure: Some(Failure::new("max_reached", "no")), stop: false }
             }
             (_, TaskKind::LoopUntil(spec)) => match asking {
-                None => Evaluated::Items { count: 1, items: payload("items") },
+                None => Evaluated::items(1, payload("items")),
                 Some(group) if group.count < spec.condition.parse().ok() => {
                     Evaluated::Again { ms: spec.interval.parse().expect("milliseconds") }
                 }
@@ -304,16 +304,12 @@ impl World {
             (_, TaskKind::Loop(_)) if asking.is_some() => {
                 Evaluated::Answered { output: Some(payload("round")), failure: None, stop: false }
             }
-            (_, TaskKind::Loop(spec)) => {
-                Evaluated::Items { count: spec.values.as_u64().unwrap_or(0) as u32, items: payload("items") }
-            }
+            (_, TaskKind::Loop(spec)) => Evaluated::items(spec.values.as_u64().unwrap_or(0) as u32, payload("items")),
             (_, TaskKind::Batches(_)) if step.iteration_number().is_some() => Evaluated::Child { alone: false },
             (_, TaskKind::Batches(_)) if asking.is_some() => {
                 Evaluated::Answered { output: Some(payload("batches")), failure: None, stop: false }
             }
-            (_, TaskKind::Batches(spec)) => {
-                Evaluated::Items { count: spec.split.parse().expect("a number"), items: payload("items") }
-            }
+            (_, TaskKind::Batches(spec)) => Evaluated::items(spec.split.parse().expect("a number"), payload("items")),
             (_, TaskKind::Exit { state }) => {
                 Evaluated::Exit { state: ExitState::parse(state).expect("a word"), reason: None, output: None }
             }
@@ -338,7 +334,7 @@ impl World {
                 Evaluated::Branch { list, output: None }
             }
             (_, TaskKind::ForEach { values, .. }) => {
-                Evaluated::Items { count: values.as_u64().unwrap_or(0) as u32, items: payload("items") }
+                Evaluated::items(values.as_u64().unwrap_or(0) as u32, payload("items"))
             }
             (_, TaskKind::Sleep { duration }) => Evaluated::Sleep { ms: duration.parse().expect("milliseconds") },
             (_, TaskKind::Pause(spec)) => {

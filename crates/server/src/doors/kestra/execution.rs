@@ -71,6 +71,14 @@ pub fn state_of(row: &RunRow) -> KestraState {
     row.state_of().kestra()
 }
 
+/// `task`, or `task.value`.
+fn breakpoint(name: &str) -> Json {
+    match name.split_once('.') {
+        Some((task, value)) => json!({"id": task, "value": value}),
+        None => json!({"id": name}),
+    }
+}
+
 fn time(at: Millis) -> Json {
     at.to_rfc3339().into()
 }
@@ -190,7 +198,7 @@ pub fn shown(whole: &Whole, payloads: bool, now: Millis) -> Json {
         put("kind", kind.as_str().into());
     }
     if !whole.told.breakpoints.is_empty() {
-        put("breakpoints", whole.told.breakpoints.iter().map(|task| json!({"id": task})).collect());
+        put("breakpoints", whole.told.breakpoints.iter().map(|name| breakpoint(name)).collect());
     }
     put("metadata", json!({"attemptNumber": whole.told.attempts, "originalCreatedDate": time(row.created_at)}));
     Json::Object(out)

@@ -81,12 +81,9 @@ pub fn occurrence(call: &Call, flow: Arc<LoadedFlow>) -> Result<Occurrence, Prob
 pub fn breakpoints(call: &Call, flow: &LoadedFlow) -> Result<Vec<String>, Problem> {
     let text = call.query.one("breakpoints")?.unwrap_or_default();
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let known = |name: &str| match flow.index.task(name) {
+    // Ids of tasks have no dots: what follows one is a value of a loop.
+    let known = |name: &str| match flow.index.task(name.split('.').next().unwrap_or_default()) {
         Some(_) => Ok(name.to_owned()),
-        // Ids of tasks have no dots: what follows one is a value of a loop.
-        None if name.split_once('.').is_some_and(|(task, _)| flow.index.task(task).is_some()) => {
-            Err(Problem::query("breakpoints", "a breakpoint at one value of a loop is not built; name the task alone"))
-        }
         None => Err(Problem::query("breakpoints", "names a task that the flow does not have")),
     };
     names.map(known).collect()
