@@ -182,8 +182,11 @@ pub enum Control {
     Replay {
         from: Option<String>,
     },
-    /// As [`Control::Restart`]; the label `system.restarted` says that it was.
-    RestartMarked,
+    /// As [`Control::Restart`]; the label `system.restarted` says that it was. `revision`: of its flow, by which it goes on.
+    RestartMarked {
+        #[serde(default)]
+        revision: Option<u32>,
+    },
     /// Of a run that waits for its slot or its date: start now. `queued`: only one that waits for its slot.
     ForceRun {
         queued: bool,

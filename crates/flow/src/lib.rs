@@ -33,7 +33,7 @@ pub use differences::{Difference, differences};
 pub use lower::cron::parse_cron;
 pub use path::path_at;
 pub use render::render;
-pub use texts::{Document, documents, with_disabled};
+pub use texts::{Document, documents, with_disabled, with_namespace};
 
 use semel_core::FlowRef;
 use semel_core::ir::{Catalog, Flow};

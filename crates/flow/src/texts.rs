@@ -1,4 +1,4 @@
-//! Texts of flows as they come from elsewhere: several in one file, and the one field that an API changes in a text.
+//! Texts of flows as they come from elsewhere: several in one file, and the fields that an API changes in a text.
 
 /// One flow of a text that holds several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,20 +33,30 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
 
 /// The text with `disabled` set, everything else as it was.
 pub fn with_disabled(source: &str, disabled: bool) -> String {
-    let is_flag = |line: &str| line.strip_prefix("disabled").is_some_and(|rest| rest.trim_start().starts_with(':'));
-    let mut out = String::with_capacity(source.len() + 16);
+    with_field(source, "disabled", if disabled { "true" } else { "false" })
+}
+
+/// The text of a flow that is put into this namespace, everything else as it was.
+pub fn with_namespace(source: &str, namespace: &str) -> String {
+    with_field(source, "namespace", namespace)
+}
+
+/// A field of the flow itself stands at the beginning of its line; where there is none it comes last.
+fn with_field(source: &str, name: &str, value: &str) -> String {
+    let is_field = |line: &str| line.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with(':'));
+    let mut out = String::with_capacity(source.len() + name.len() + value.len() + 4);
     let mut seen = false;
     for line in source.split_inclusive('\n') {
-        if is_flag(line) {
+        if is_field(line) {
             seen = true;
-            out.push_str(&format!("disabled: {disabled}{}", if line.ends_with('\n') { "\n" } else { "" }));
+            out.push_str(&format!("{name}: {value}{}", if line.ends_with('\n') { "\n" } else { "" }));
         } else {
             out.push_str(line);
         }
     }
     if !seen {
         let gap = if out.ends_with('\n') || out.is_empty() { "" } else { "\n" };
-        out.push_str(&format!("{gap}disabled: {disabled}\n"));
+        out.push_str(&format!("{gap}{name}: {value}\n"));
     }
     out
 }
@@ -54,6 +64,13 @@ pub fn with_disabled(source: &str, disabled: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flow_is_put_into_another_namespace() {
+        let there = "id: a # namespace: x\nnamespace: old\ntasks:\n  - {id: t, namespace: inner}";
+        assert_eq!(with_namespace(there, "new.one"), there.replace("old", "new.one"));
+        assert_eq!(with_namespace("id: a", "n"), "id: a\nnamespace: n\n");
+    }
 
     #[test]
     fn a_text_may_hold_several_flows() {

@@ -131,6 +131,7 @@ const FILE_QUERY: &[&str] = &["path"];
 const MOVE_QUERY: &[&str] = &["from", "to"];
 const PREVIEW_QUERY: &[&str] = &["path", "maxRows", "encoding"];
 const DELETE_QUERY: &[&str] = &["deleteLogs", "deleteMetrics", "deleteStorage"];
+const DELETES_QUERY: &[&str] = &["deleteLogs", "deleteMetrics", "deleteStorage", "includeNonTerminated"];
 const LINEAGE_QUERY: &[&str] = &["destinationOnly", "expandAll"];
 
 const START_QUERY: &[&str] = &["version", "correlationId", "priority"];
@@ -288,7 +289,7 @@ pub static ROUTES: &[Route] = &[
     route(Get,    "/api/v1/{tenant}/concurrency-limit/search",             Viewer,   Nothing, NAMED_PAGES, "How many executions hold a slot, by flow.", to!(kestra::concurrency::search)),
     route(Put,    "/api/v1/{tenant}/concurrency-limit/{namespace}/{flow}", Operator, Json,    NONE, "Compare that number with another.", to!(kestra::concurrency::put)),
     route(Get,    "/api/v1/{tenant}/configs",                     Viewer,   Nothing, NONE, "What clients ask first.", to!(kestra::configs::get)),
-    route(Delete, "/api/v1/{tenant}/executions/{id}", Operator, Nothing, DELETE_QUERY, "Forget a terminated execution.", to!(executions::act::delete)),
+    route(Delete, "/api/v1/{tenant}/executions/{id}", Operator, Nothing, DELETE_QUERY, "Forget an execution; one that goes on is killed first.", to!(executions::act::delete)),
     route(Get,    "/api/v1/{tenant}/executions", Viewer, Nothing, EXECUTIONS_OF_FLOW, "Executions of one flow.", to!(executions::list::of_flow)),
     route(Get,    "/api/v1/{tenant}/executions/search", Viewer, Nothing, ANY_QUERY, "Executions by filters, with their total.", to!(executions::list::search)),
     route(Post,   "/api/v1/{tenant}/executions/latest", Viewer, Raw, NONE, "The newest execution of each flow that is named.", to!(executions::list::latest)),
@@ -342,7 +343,7 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/api/v1/{tenant}/executions/unqueue/by-query", Operator, Raw, ANY_QUERY, "Take what a search finds out of the line.", to!(executions::bulk::unqueue_by_query)),
     route(Post,   "/api/v1/{tenant}/executions/change-status/by-ids", Operator, Raw, &["newStatus"], "Call the ends of several executions another one.", to!(executions::bulk::change_status_by_ids)),
     route(Post,   "/api/v1/{tenant}/executions/change-status/by-query", Operator, Raw, ANY_QUERY, "Call the ends of what a search finds another one.", to!(executions::bulk::change_status_by_query)),
-    route(Delete, "/api/v1/{tenant}/executions/by-ids", Operator, Raw, DELETE_QUERY, "Forget several terminated executions.", to!(executions::bulk::delete_by_ids)),
+    route(Delete, "/api/v1/{tenant}/executions/by-ids", Operator, Raw, DELETES_QUERY, "Forget several executions.", to!(executions::bulk::delete_by_ids)),
     route(Delete, "/api/v1/{tenant}/executions/by-query", Operator, Nothing, ANY_QUERY, "Forget the terminated ones of what a search finds.", to!(executions::bulk::delete_by_query)),
     // Conductor's URLs. Names at one place of a path are the same in all rows: `id` is also the name of a workflow to start.
     route(Get,    "/health",                                Open,     Nothing, NONE, "Whether the store takes writes, in Conductor's shape.", to!(conductor::token::health)),

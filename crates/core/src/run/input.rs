@@ -8,7 +8,7 @@ use super::errand::{ErrandTerms, Said, Seen};
 use super::event::Event;
 use super::event::{By, EndStatus, Failure, ListName, Payload, StepOutcome, VerdictKind};
 use super::step::StepKey;
-use super::wish::Wish;
+use super::wish::{Other, Wish};
 use crate::ids::RunId;
 use crate::ir::{EffectClass, ExitState, OnTime, Retry};
 
@@ -96,6 +96,8 @@ pub enum Input {
     /// As [`Input::Restart`]; a label says that it was.
     RestartMarked {
         by: By,
+        /// By this definition from now on, which is the one the machine is given.
+        other: Option<Box<Other>>,
     },
     /// `from` is a top-level task id; `None` means from the start.
     Replay {

@@ -25,6 +25,7 @@
 //! | Open | Recover | Open: pure work is asked for again, effects by their class |
 //! | Finishing | OutputsEvaluated | Ended |
 //! | Ended(failed or cancelled), no doubt | Restart | Open, finished steps kept |
+//! | Ended(failed or cancelled), no doubt | RestartMarked | as after Restart, by another revision where one is named |
 //! | Ended, no doubt | Replay | Open from that step on, take + 1 |
 //! | Waiting | ForceRun | Waiting: a slot is taken even if there is none |
 //! | Open, the end is decided and the flow has tasks for after it | the same inputs | Open until they are done, then Ended as decided |

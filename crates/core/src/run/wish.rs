@@ -8,6 +8,7 @@
 use super::back::Back;
 use super::errand::{Said, Seen};
 use super::event::{Failure, Payload};
+use super::index::FlowIndex;
 use super::step::StepKey;
 use crate::ids::FlowRef;
 use crate::time::Millis;
@@ -95,6 +96,15 @@ pub struct Upgrade {
     /// Top-level tasks of the new definition that stand before the place of the run and were never done, with what
     /// they are to have given.
     pub missed: Vec<(String, Option<Payload>)>,
+    pub was: FlowIndex,
+}
+
+/// A definition that takes over from the one that the run went by (`was`).
+#[derive(Clone, Debug)]
+pub struct Other {
+    pub flow: FlowRef,
+    pub revision: u32,
+    pub was: FlowIndex,
 }
 
 /// What was asked of a run last.

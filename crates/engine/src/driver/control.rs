@@ -19,7 +19,7 @@ pub(super) fn control_input(places: Places<'_>, active: &Active, control: Contro
     let goes_on = goes_on
         || matches!(
             control,
-            Control::Restart | Control::RestartMarked | Control::Replay { .. } | Control::MarkStep { .. }
+            Control::Restart | Control::RestartMarked { .. } | Control::Replay { .. } | Control::MarkStep { .. }
         );
     if active.erased && goes_on {
         return Err("the run was erased: the values it would need are gone; start a new one".to_owned());
@@ -41,7 +41,10 @@ pub(super) fn control_input(places: Places<'_>, active: &Active, control: Contro
         }
         Control::Release => Input::Release { by },
         Control::Restart => Input::Restart { by },
-        Control::RestartMarked => Input::RestartMarked { by },
+        Control::RestartMarked { revision } => {
+            let revision = revision.filter(|revision| *revision != active.flow.revision);
+            Input::RestartMarked { by, other: revision.map(|revision| Box::new(wishes::other(active, revision))) }
+        }
         Control::Replay { from } => Input::Replay { by, from },
         Control::ForceRun { queued } => Input::ForceRun { by, queued },
         Control::Dequeue { status } => dequeue(state, status, by)?,

@@ -9,7 +9,7 @@ use crate::replay::journal_of;
 use crate::scope::Services;
 use semel_core::limits::Limits;
 use semel_core::run::{
-    Back, Failure, Input, Payload, Redo, StepKey, TERMINATED, TERMINATED_AS_FAILED, Told, Upgrade, Wish, back_to,
+    Back, Failure, Input, Other, Payload, Redo, StepKey, TERMINATED, TERMINATED_AS_FAILED, Told, Upgrade, Wish, back_to,
 };
 use semel_core::{FlowRef, ir};
 use semel_expr::Value;
@@ -29,8 +29,14 @@ pub(super) fn other_flow(input: &Input) -> Option<(&FlowRef, u32)> {
     match input {
         Input::Wish { wish: Wish::Redo(redo), .. } => redo.flow.as_ref().map(|(flow, revision)| (flow, *revision)),
         Input::Wish { wish: Wish::Upgrade(upgrade), .. } => Some((&upgrade.flow, upgrade.revision)),
+        Input::RestartMarked { other, .. } => other.as_deref().map(|other| (&other.flow, other.revision)),
         _ => None,
     }
+}
+
+/// Another revision of the flow of a run.
+pub(super) fn other(active: &Active, revision: u32) -> Other {
+    Other { flow: active.flow.flow_ref.clone(), revision, was: active.flow.index.clone() }
 }
 
 fn stored(json: &Json) -> Payload {
@@ -77,7 +83,8 @@ pub(super) fn wish(places: Places<'_>, active: &Active, asking: Asking) -> Resul
         Asking::Upgrade { flow, revision, inputs, outputs } => {
             let other = places.flows.revision(&active.workspace, &flow, revision).map_err(|error| error.to_string())?;
             let missed = missed(active, &other, &outputs);
-            Wish::Upgrade(Box::new(Upgrade { flow, revision, inputs: given(inputs), missed }))
+            let was = active.flow.index.clone();
+            Wish::Upgrade(Box::new(Upgrade { flow, revision, inputs: given(inputs), missed, was }))
         }
     })
 }

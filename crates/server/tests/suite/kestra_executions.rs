@@ -293,17 +293,102 @@ async fn what_cannot_be_honoured_is_refused() {
     server.push(FAILS).await.expect(200);
     let done = id(&post(&server, "shop/echo?wait=true", "").await.expect(200));
     let failed = id(&post(&server, "shop/fails?wait=true", "").await.expect(200));
-    for name in ["deleteLogs", "deleteMetrics", "deleteStorage"] {
+    for name in ["deleteLogs", "deleteStorage"] {
         let path = format!("{API}/{done}?{name}=false");
         server.json("DELETE", &path, Json::Null).await.refused(422, "query_invalid");
     }
-    let path = format!("{API}/by-query?includeNonTerminated=true");
-    server.json("DELETE", &path, Json::Null).await.refused(422, "query_invalid");
     let well = post(&server, &format!("{done}/restart"), "").await.refused(422, "illegal_argument");
     assert!(well.text.contains("no task found to restart"), "{}", well.text);
-    post(&server, &format!("{failed}/restart?revision=7"), "").await.refused(422, "query_invalid");
+    post(&server, &format!("{failed}/restart?revision=7"), "").await.refused(404, "flow_unknown");
     post(&server, &format!("{failed}/restart?revision=1"), "").await.expect(200);
-    server.json("DELETE", &format!("{API}/{done}?deleteLogs=true"), Json::Null).await.expect(204);
+    server.json("DELETE", &format!("{API}/{done}?deleteLogs=true&deleteMetrics=false"), Json::Null).await.expect(204);
+}
+
+const STANDS: &str = "
+id: stands
+namespace: shop
+tasks:
+  - {id: stand, type: flow.Pause}
+";
+
+#[tokio::test]
+async fn an_execution_that_goes_on_is_killed_before_it_is_deleted() {
+    let server = Server::start();
+    server.push(STANDS).await.expect(200);
+    let mut runs = Vec::new();
+    for _ in 0..4 {
+        runs.push(id(&post(&server, "shop/stands", "").await.expect(200)));
+    }
+    let delete = |path: String, body: Json| {
+        let server = &server;
+        async move { server.json("DELETE", &format!("{API}/{path}"), body).await }
+    };
+    delete(runs[0].clone(), Json::Null).await.expect(204);
+    delete(runs[0].clone(), Json::Null).await.refused(404, "run_unknown");
+    // Several at once, only if that is asked for.
+    delete("by-ids".into(), json!([runs[1]])).await.refused(400, "bulk_invalid");
+    let deleted = delete("by-ids?includeNonTerminated=true".into(), json!([runs[1]])).await.expect(200);
+    assert_eq!(deleted.json, json!({"count": 1}));
+    let all = "by-query?filters[flowId][EQUALS]=stands";
+    delete(all.into(), Json::Null).await.refused(400, "bulk_invalid");
+    let deleted = delete(format!("{all}&includeNonTerminated=true&deleteMetrics=false"), Json::Null).await.expect(200);
+    assert_eq!(deleted.json, json!({"count": 2}));
+    for run in runs {
+        server.get(&format!("{API}/{run}")).await.refused(404, "run_unknown");
+    }
+}
+
+const MENDED: &str = "
+id: mended
+namespace: shop
+tasks:
+  - {id: charge, type: http.Request, method: POST, uri: 'https://ok.example'}
+  - id: both
+    type: flow.Parallel
+    tasks:
+      - {id: label, type: http.Request, method: POST, uri: 'https://ok.example'}
+      - {id: ship, type: http.Request, method: POST, uri: 'https://fail.example'}
+";
+
+#[tokio::test]
+async fn a_restart_goes_on_by_another_revision() {
+    let server = Server::start();
+    server.push(MENDED).await.expect(200);
+    let failed = id(&post(&server, "shop/mended?wait=true", "").await.expect(200));
+    assert_eq!(state(&server, &failed).await, "FAILED");
+    let moved =
+        MENDED.replace("      - {id: label", "      - {id: first, type: debug.Return, format: x}\n      - {id: label");
+    server.push(&moved).await.expect(200);
+    let restart = |revision: u32| {
+        let (server, path) = (&server, format!("{failed}/restart?revision={revision}"));
+        async move { post(server, &path, "").await }
+    };
+    let refused = restart(2).await.refused(409, "not_possible");
+    assert!(refused.text.contains("stands in another order"), "{}", refused.text);
+    assert_eq!(state(&server, &failed).await, "FAILED");
+    let more = "  - {id: tell, type: debug.Return, format: '{{ outputs.ship.code }}'}\n";
+    let mended = format!("{}{more}", MENDED.replace("fail.example", "ok.example"));
+    server.push(&mended).await.expect(200);
+    let unknown = restart(9).await.refused(404, "flow_unknown");
+    assert!(unknown.text.contains("Unable to find revision 9 on flow shop.mended"), "{}", unknown.text);
+    let again = restart(3).await.expect(200).json;
+    assert_eq!((&again["id"], &again["flowRevision"]), (&json!(failed), &json!(3)));
+    assert_eq!(label(&again, "system.restarted"), "true");
+    server.ended("main", &failed).await;
+    let shown = server.get(&format!("{API}/{failed}")).await.expect(200).json;
+    assert_eq!((&shown["state"]["current"], &shown["flowRevision"]), (&json!("SUCCESS"), &json!(3)));
+    let attempts: Vec<(&str, usize)> = shown["taskRunList"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|run| run["taskId"] != "both")
+        .map(|run| (run["taskId"].as_str().unwrap(), run["attempts"].as_array().unwrap().len()))
+        .collect();
+    assert_eq!(attempts, [("charge", 1), ("label", 1), ("ship", 2), ("tell", 1)], "what was done stays done");
+    // A replay in another revision is a new execution.
+    let replay = post(&server, &format!("{failed}/replay?revision=2"), "").await.expect(200).json;
+    assert_eq!((&replay["parentId"], &replay["flowRevision"]), (&json!(failed), &json!(2)));
+    post(&server, &format!("{failed}/replay?revision=9"), "").await.refused(404, "flow_unknown");
 }
 
 const PARENT: &str = "

@@ -135,6 +135,11 @@ async fn a_namespace_becomes_what_a_text_says() {
     assert!(twice.json["message"].as_str().unwrap().contains("Duplicate flow id"), "{}", twice.text);
     let foreign = yaml(&server, "POST", path, &of("a").replace("company.team", "other")).await;
     assert!(foreign.refused(422, "flow_invalid").text.contains("Flow namespace is invalid"));
+    let elsewhere = "/api/v1/main/flows/company.put?override=true";
+    let put = yaml(&server, "POST", elsewhere, &of("c").replace("company.team", "other")).await.expect(200).json;
+    assert_eq!((&put[0]["namespace"], &put[0]["id"]), (&json!("company.put"), &json!("c")));
+    server.get("/api/v1/main/flows/company.put/c").await.expect(200);
+    server.get("/api/v1/main/flows/other/c").await.refused(404, "flow_unknown");
     let left = yaml(&server, "POST", path, &of("c")).await.expect(200).json;
     let shown: Vec<(&str, bool)> = left
         .as_array()

@@ -22,6 +22,7 @@ mod exits;
 mod fatal;
 mod pauses;
 mod people;
+mod places;
 mod recover;
 mod restored;
 mod rules;
@@ -131,8 +132,11 @@ impl Machine<'_> {
             Input::Cancel { by } => return self.cancel(by),
             Input::CancelAlone { by } => return self.cancel_alone(by),
             Input::Restart { by } => return self.restart(by),
-            Input::RestartMarked { by } => {
-                self.restart(by)?;
+            Input::RestartMarked { by, other } => {
+                match other {
+                    None => self.restart(by)?,
+                    Some(other) => self.restart_by(by, *other)?,
+                }
                 self.label_restarted();
             }
             Input::Replay { by, from } => return self.replay(by, from),

@@ -1,11 +1,12 @@
 //! What people ask for. A refusal changes nothing and says why.
 
 use super::{Machine, NotPossible, refuse};
-use crate::ids::RunId;
+use crate::ids::{FlowRef, RunId};
 use crate::run::conclusion::Conclusion;
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use crate::run::state::{GroupState, Phase, Work};
 use crate::run::step::StepKey;
+use crate::run::wish::Other;
 
 impl Machine<'_> {
     pub(super) fn pause(&mut self, by: By) -> Result<(), NotPossible> {
@@ -83,6 +84,17 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// As [`Self::restart`], by another definition.
+    pub(super) fn restart_by(&mut self, by: By, other: Other) -> Result<(), NotPossible> {
+        self.may_restart()?;
+        // The places are those of the run as the restart leaves it.
+        let mut again = self.state.clone();
+        again.restart(again.round + 1, self.now);
+        let places = self.places(&again, &other.was)?;
+        self.reopen_with(by, false, None, Some((other.flow, other.revision, places)));
+        Ok(())
+    }
+
     pub(super) fn may_restart(&self) -> Result<(), NotPossible> {
         match self.state.phase {
             _ if self.state.open_doubts() > 0 => {
@@ -102,14 +114,24 @@ impl Machine<'_> {
 
     /// Goes on from the failed steps; what a verdict called done is not asked for again.
     pub(super) fn reopen(&mut self, by: By) {
-        self.reopen_with(by, false, None);
+        self.reopen_with(by, false, None, None);
     }
 
-    /// As [`Self::reopen`]. `anew`: with new sub-runs for those that failed; `child`: a step waits for its sub-run again.
-    pub(super) fn reopen_with(&mut self, by: By, anew: bool, child: Option<(StepKey, RunId)>) {
+    /// As [`Self::reopen`]. `anew`: with new sub-runs for those that failed; `child`: a step waits for its sub-run again;
+    /// `other`: by this definition, with the places of what is under way.
+    pub(super) fn reopen_with(
+        &mut self,
+        by: By,
+        anew: bool,
+        child: Option<(StepKey, RunId)>,
+        other: Option<(FlowRef, u32, Vec<(StepKey, u32)>)>,
+    ) {
         let done: Vec<StepKey> = self.settled_steps(VerdictKind::Done).collect();
         let round = self.state.round + 1;
-        self.emit(Event::Restarted { by, round, at: self.now, anew, child });
+        self.emit(Event::Restarted { by: by.clone(), round, at: self.now, anew, child });
+        if let Some((flow, revision, places)) = other {
+            self.emit(Event::FlowChanged { by, flow, revision, at: self.now, places });
+        }
         for key in done {
             self.end_step(&key, StepOutcome::Success, None, None);
         }

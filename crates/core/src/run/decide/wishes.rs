@@ -85,7 +85,7 @@ impl Machine<'_> {
 
     fn retry(&mut self, by: By, anew: bool) -> Result<(), NotPossible> {
         self.may_restart()?;
-        self.reopen_with(by, anew, None);
+        self.reopen_with(by, anew, None, None);
         self.watch_slas();
         Ok(())
     }
@@ -268,32 +268,11 @@ impl Machine<'_> {
         if self.state.phase != Phase::Open || self.state.is_stopping() || self.state.concluded.is_some() {
             return refuse("the run is not running; only one that is can go on by another definition");
         }
-        let mut places: Vec<(StepKey, u32)> = Vec::new();
-        for (key, step) in self.state.steps.iter().filter(|(key, _)| !key.is_root()) {
-            let Some(parent) = key.parent() else { continue };
-            if key.iteration_number().is_some() {
-                continue;
-            }
-            let (list, stage) = match self.state.group(&parent) {
-                Some(group) => (group.list.clone(), group.stage),
-                None => continue,
-            };
-            let children = self.flow.children(&parent, &list, stage);
-            let Some(place) = children.iter().position(|task| task.id == key.task_id()) else {
-                return refuse(format!("`{key}` is under way and has no place in the new definition"));
-            };
-            let group_like = self.flow.task(key.task_id()).is_some_and(|task| task.kind.handlers().is_some());
-            if matches!(step.work, Work::Group(_)) && !group_like {
-                return refuse(format!("`{key}` is under way and is another kind of task in the new definition"));
-            }
-            let ordered = self.state.group(&parent).is_some_and(|group| group.concurrent == 1 && group.count.is_none());
-            if ordered {
-                places.push((parent, place as u32 + 1));
-            }
-        }
-        if !places.iter().any(|(key, _)| key.is_root()) {
+        let root = StepKey::root();
+        if !self.state.steps.keys().any(|key| key.parent().as_ref() == Some(&root)) {
             return refuse("nothing of the run is under way; resume it, then have it go on by another definition");
         }
+        let places = self.places(self.state, &upgrade.was)?;
         if upgrade.inputs.is_some() {
             self.emit(Event::InputsGiven { by: by.clone(), inputs: upgrade.inputs, correlation_id: None });
         }
@@ -318,7 +297,7 @@ impl Machine<'_> {
         let failed =
             self.state.failed_children.iter().find(|(key, child)| **child == run && self.state.steps.contains_key(key));
         if let Some((step, run)) = failed.map(|(step, run)| (step.clone(), *run)) {
-            self.reopen_with(by, false, Some((step, run)));
+            self.reopen_with(by, false, Some((step, run)), None);
             self.watch_slas();
         }
     }

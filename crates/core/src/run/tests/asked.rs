@@ -25,6 +25,23 @@ fn scheduled() -> World {
     world
 }
 
+/// A restart of a run, by a flow of these tasks.
+fn by_another(world: &mut World, tasks: Vec<crate::ir::Task>) -> Result<(), NotPossible> {
+    let was = std::mem::replace(&mut world.index, FlowIndex::new(flow(tasks)));
+    let other = Other { flow: crate::ids::FlowRef::new("n", "flow"), revision: 2, was: was.clone() };
+    let result = world.input(Input::RestartMarked { by: by(), other: Some(Box::new(other)) }).map(|_| ());
+    if result.is_err() {
+        world.index = was;
+    }
+    result
+}
+
+fn refused(world: &mut World, tasks: Vec<crate::ir::Task>, why: &str) {
+    let refusal = by_another(world, tasks).expect_err("refused");
+    assert!(refusal.to_string().contains(why), "{refusal}");
+    assert_eq!(world.status(), Status::Failed);
+}
+
 scenarios! {
     fn a_run_waits_for_its_date_and_then_for_its_slot() {
         let mut world = scheduled();
@@ -123,10 +140,39 @@ scenarios! {
 
     fn a_restart_is_seen_in_the_labels_where_that_is_asked_for() {
         let mut world = World::of(vec![inline("a")]).evals("a", &[Fail]).start().finished();
-        world.must(Input::RestartMarked { by: by() });
+        world.must(Input::RestartMarked { by: by(), other: None });
         world.finish();
         assert_eq!(world.status(), Status::Completed);
         assert_eq!(world.count(|e| matches!(e, Event::LabelsSet { .. })), 1);
+    }
+
+    fn a_failed_run_goes_on_by_another_revision() {
+        let tasks = |more: &[&str]| {
+            let inner = ["x", "y"].iter().chain(more).map(|id| naked(id)).collect();
+            vec![naked("a"), seq("g", inner), naked("c")]
+        };
+        let mut world = World::of(tasks(&[])).calls("y", &[Fail]).start().finished();
+        refused(&mut world, vec![naked("a"), seq("g", vec![naked("x")]), naked("c")], "has no place");
+        refused(&mut world, vec![naked("a"), naked("g")], "another kind of task");
+        let mut other = tasks(&["z"]);
+        other.insert(0, naked("new"));
+        by_another(&mut world, other).expect("it has its place");
+        assert!(matches!(world.journal.last(), Some(event) if !matches!(event, Event::Ended { .. })));
+        world.finish();
+        assert_eq!(world.status(), Status::Completed);
+        let sent = ["new", "a", "g/x", "g/y", "g/z", "c"].map(|step| world.intents(step).len());
+        assert_eq!(sent, [0, 1, 1, 2, 1, 1], "what was done stays done, and what stands before it is not made up for");
+        assert_eq!(world.count(|event| matches!(event, Event::FlowChanged { revision: 2, .. })), 1);
+    }
+
+    fn branches_that_have_begun_stand_where_they_stood() {
+        let branches = |ids: &[&str]| vec![parallel("p", 0, ids.iter().map(|id| naked(id)).collect())];
+        let mut world = World::of(branches(&["x", "y", "z"])).calls("y", &[Fail]).start().finished();
+        refused(&mut world, branches(&["x", "n", "y", "z"]), "another order");
+        by_another(&mut world, branches(&["x", "y", "z", "n"])).expect("what has begun comes first");
+        world.finish();
+        let sent = ["p/x", "p/y", "p/z", "p/n"].map(|step| world.intents(step).len());
+        assert_eq!((world.status(), sent), (Status::Completed, [1, 2, 1, 1]));
     }
 
     fn a_step_of_an_open_run_cannot_be_called_anything() {

@@ -251,7 +251,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ("completed",   "ForceRun",         &["refused"]),
     ("completed",   "SetLabels",        &["completed"]),
     ("completed",   "ChangeStatus",     &["failed"]),
-    ("failed",      "RestartMarked",    &["open"]),
+    ("failed",      "RestartMarked",    &["open", "refused"]),
     ("failed",      "ChangeStatus",     &["completed", "refused"]),
     ("failed",      "MarkStep",         &["open", "finishing", "failed", "refused"]),
     ("open",        "wish Pause",       &["open", "refused"]),

@@ -1,10 +1,11 @@
 //! What people do to an execution: end it, let it stand or go on, forget it.
 
+use super::change;
 use super::uploads::Uploads;
 use crate::call::{Answer, Call, no_content, ok};
 use crate::codes::Code;
 use crate::doors::kestra::flows::show::flag;
-use crate::doors::kestra::{execution, form};
+use crate::doors::{form, kestra::execution};
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use semel_core::run::KestraState;
@@ -12,6 +13,7 @@ use semel_core::{RunId, WorkspaceId};
 use semel_engine::Control;
 use semel_store::{Done, RunRow, Work};
 use serde_json::Value as Json;
+use std::time::Duration;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,20 +22,26 @@ pub enum Act {
     Kill {
         alone: bool,
     },
-    Restart,
+    /// `revision`: of its flow, by which it goes on; `None` means its own.
+    Restart {
+        revision: Option<u32>,
+    },
     Pause,
     Resume,
-    Delete,
+    /// `live`: one that has not terminated is killed first.
+    Delete {
+        live: bool,
+    },
 }
 
 impl Act {
     pub fn word(self) -> &'static str {
         match self {
             Act::Kill { .. } => "kill",
-            Act::Restart => "restart",
+            Act::Restart { .. } => "restart",
             Act::Pause => "pause",
             Act::Resume => "resume",
-            Act::Delete => "delete",
+            Act::Delete { .. } => "delete",
         }
     }
 
@@ -42,14 +50,16 @@ impl Act {
         let state = execution::state_of(row);
         match self {
             Act::Kill { .. } if state.is_terminal() => Some("the execution is already finished"),
-            Act::Restart if state != KestraState::Failed && state != KestraState::Killed => {
+            Act::Restart { .. } if state != KestraState::Failed && state != KestraState::Killed => {
                 Some("no task found to restart: only a failed or killed execution is restarted")
             }
-            Act::Restart | Act::Delete if row.open_doubts > 0 => Some("an effect is in doubt; give a verdict first"),
+            Act::Restart { .. } | Act::Delete { .. } if row.open_doubts > 0 => {
+                Some("an effect is in doubt; give a verdict first")
+            }
             Act::Pause if state != KestraState::Running => Some("the execution is not running"),
             Act::Resume if state != KestraState::Paused => Some("the execution is not paused"),
-            Act::Delete if !state.is_terminal() => Some("the execution is not terminated"),
-            Act::Kill { .. } | Act::Restart | Act::Pause | Act::Resume | Act::Delete => None,
+            Act::Delete { live: false } if !state.is_terminal() => Some("the execution is not terminated"),
+            Act::Kill { .. } | Act::Restart { .. } | Act::Pause | Act::Resume | Act::Delete { .. } => None,
         }
     }
 
@@ -57,13 +67,16 @@ impl Act {
         match self {
             Act::Kill { alone: false } => Some(Control::Cancel),
             Act::Kill { alone: true } => Some(Control::CancelAlone),
-            Act::Restart => Some(Control::RestartMarked),
+            Act::Restart { revision } => Some(Control::RestartMarked { revision }),
             Act::Pause => Some(Control::Pause),
             Act::Resume => Some(Control::Resume),
-            Act::Delete => None,
+            Act::Delete { .. } => None,
         }
     }
 }
+
+/// For so long a delete waits until what was sent before the kill has settled.
+const ENDING: Duration = Duration::from_secs(10);
 
 pub async fn head(call: &Call, id: RunId) -> Result<Option<RunRow>, Problem> {
     let workspace = call.workspace()?;
@@ -72,13 +85,30 @@ pub async fn head(call: &Call, id: RunId) -> Result<Option<RunRow>, Problem> {
 
 pub async fn perform(call: &Call, act: Act, id: RunId) -> Result<(), Problem> {
     let workspace: WorkspaceId = call.workspace()?;
-    match act.control() {
-        Some(control) => call.app.control(workspace, id, control, call.by(None)?).await,
-        None => match call.app.write(Work::DeleteRun { workspace, run: id }).await? {
-            Done::Missing => Err(Problem::run_unknown()),
-            Done::Refused(refusal) => Err(refusal.into()),
-            _ => Ok(()),
-        },
+    if let Some(control) = act.control() {
+        return call.app.control(workspace, id, control, call.by(None)?).await;
+    }
+    if act == (Act::Delete { live: true }) {
+        end(call, id).await?;
+        call.app.wait_ended(&workspace, id, ENDING).await?;
+    }
+    match call.app.write(Work::DeleteRun { workspace, run: id }).await? {
+        Done::Missing => Err(Problem::run_unknown()),
+        Done::Refused(refusal) => Err(refusal.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What goes on is killed, and those that it has started go on by themselves: nobody asked for them to be deleted.
+pub async fn end(call: &Call, id: RunId) -> Result<(), Problem> {
+    let row = head(call, id).await?.ok_or_else(Problem::run_unknown)?;
+    if execution::state_of(&row).is_terminal() {
+        return Ok(());
+    }
+    match call.app.control(call.workspace()?, id, Control::CancelAlone, call.by(None)?).await {
+        // It may have ended, or been killed, a moment ago.
+        Err(problem) if problem.code != Code::NotPossible => Err(problem),
+        _ => Ok(()),
     }
 }
 
@@ -88,7 +118,8 @@ async fn one(call: &Call, act: Act) -> Result<RunId, Problem> {
     let row = head(call, id).await?.ok_or_else(Problem::run_unknown)?;
     if let Some(why) = act.refused(&row) {
         // A pause of what does not run is called an illegal argument there, and so is a restart of what has ended well.
-        let ended_well = act == Act::Restart && execution::state_of(&row).is_terminal() && row.open_doubts == 0;
+        let ended_well =
+            matches!(act, Act::Restart { .. }) && execution::state_of(&row).is_terminal() && row.open_doubts == 0;
         let code = if act == Act::Pause || ended_well { Code::IllegalArgument } else { Code::NotPossible };
         return Err(Problem::new(code, format!("Cannot {} execution {id}: {why}", act.word())));
     }
@@ -110,14 +141,12 @@ pub async fn kill(call: Call) -> Answer {
 }
 
 pub async fn restart(call: Call) -> Answer {
-    let revision = call.query.read("revision", "a revision", |text| text.parse::<u32>().ok())?;
-    if let Some(revision) = revision
-        && head(&call, call.run_id()?).await?.is_some_and(|row| row.revision != revision)
-    {
-        let detail = "an execution is restarted in its own revision; replay it with another one";
-        return Err(Problem::query("revision", detail));
+    let revision = change::revision(&call)?;
+    if revision.is_some() {
+        let row = head(&call, call.run_id()?).await?.ok_or_else(Problem::run_unknown)?;
+        change::flow_of(&call, &row)?;
     }
-    let id = one(&call, Act::Restart).await?;
+    let id = one(&call, Act::Restart { revision }).await?;
     shown(&call, id).await
 }
 
@@ -149,21 +178,18 @@ pub async fn resume(call: Call) -> Answer {
     no_content()
 }
 
-/// What belongs to an execution goes with it.
+/// What belongs to an execution goes with it. There are no metrics, so none are kept or deleted.
 pub fn goes_as_a_whole(call: &Call) -> Result<(), Problem> {
-    for name in ["deleteLogs", "deleteMetrics", "deleteStorage"] {
+    for name in ["deleteLogs", "deleteStorage"] {
         if !flag(&call.query, name, true)? {
             return Err(Problem::query(name, "cannot be false: logs and files go with their execution"));
         }
     }
-    if flag(&call.query, "includeNonTerminated", false)? {
-        return Err(Problem::query("includeNonTerminated", "cannot be true: kill what has not terminated first"));
-    }
-    Ok(())
+    flag(&call.query, "deleteMetrics", true).map(|_| ())
 }
 
 pub async fn delete(call: Call) -> Answer {
     goes_as_a_whole(&call)?;
-    one(&call, Act::Delete).await?;
+    one(&call, Act::Delete { live: true }).await?;
     no_content()
 }

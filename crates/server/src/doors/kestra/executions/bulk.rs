@@ -137,6 +137,15 @@ impl Looked {
         // One may stand on two pages if others came in between.
         self.good.sort();
         self.good.dedup();
+        if let Wish::Act(Act::Delete { live: true }) = wish {
+            // All at once, and then each is waited for.
+            for id in &self.good {
+                match act::end(call, *id).await {
+                    Err(problem) if problem.code != Code::RunUnknown => return Err(problem),
+                    _ => {}
+                }
+            }
+        }
         let mut count = 0_u64;
         for id in self.good {
             match wish.perform(call, id).await {
@@ -225,19 +234,22 @@ macro_rules! bulk {
 bulk! {
     // Kestra kills several without those that they have started.
     kill_by_ids, kill_by_query: Act::Kill { alone: true };
-    restart_by_ids, restart_by_query: Act::Restart;
+    restart_by_ids, restart_by_query: Act::Restart { revision: None };
     pause_by_ids, pause_by_query: Act::Pause;
     resume_by_ids, resume_by_query: Act::Resume;
 }
 
+fn delete(call: &Call) -> Result<Wish, Problem> {
+    act::goes_as_a_whole(call)?;
+    Ok(Wish::Act(Act::Delete { live: flag(&call.query, "includeNonTerminated", false)? }))
+}
+
 pub async fn delete_by_ids(call: Call) -> Answer {
-    act::goes_as_a_whole(&call)?;
-    by_ids(&call, Wish::Act(Act::Delete)).await
+    by_ids(&call, delete(&call)?).await
 }
 
 pub async fn delete_by_query(call: Call) -> Answer {
-    act::goes_as_a_whole(&call)?;
-    by_query(&call, Wish::Act(Act::Delete)).await
+    by_query(&call, delete(&call)?).await
 }
 
 pub async fn replay_by_ids(call: Call) -> Answer {

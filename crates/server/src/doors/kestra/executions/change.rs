@@ -5,7 +5,7 @@ use super::create::{self, system_label};
 use super::uploads::Uploads;
 use crate::call::{Answer, Call, no_content};
 use crate::codes::Code;
-use crate::doors::kestra::{execution, form};
+use crate::doors::{form, kestra::execution};
 use crate::json;
 use crate::problem::Problem;
 use semel_core::RunId;
@@ -154,26 +154,27 @@ pub async fn resume_from_breakpoint(call: Call) -> Answer {
     no_content()
 }
 
-fn revision(call: &Call) -> Result<Option<u32>, Problem> {
+pub fn revision(call: &Call) -> Result<Option<u32>, Problem> {
     call.query.read("revision", "a revision", |text| text.parse::<u32>().ok())
 }
 
 /// The flow in the revision that is asked for, or in that of the execution.
-fn flow_of(call: &Call, row: &RunRow) -> Result<Arc<LoadedFlow>, Problem> {
-    let found = call.app.engine().flow_revision(&call.workspace()?, &row.flow, revision(call)?.unwrap_or(row.revision));
+pub fn flow_of(call: &Call, row: &RunRow) -> Result<Arc<LoadedFlow>, Problem> {
+    let revision = revision(call)?.unwrap_or(row.revision);
+    let found = call.app.engine().flow_revision(&call.workspace()?, &row.flow, revision);
     found.map_err(|error| match error {
         FlowLookupError::Store(error) => error.into(),
-        other => illegal(other.to_string()),
+        FlowLookupError::Unknown(_) | FlowLookupError::Ambiguous { .. } => {
+            let (namespace, id) = (&row.flow.namespace, &row.flow.id);
+            Problem::new(Code::FlowUnknown, format!("Unable to find revision {revision} on flow {namespace}.{id}"))
+        }
     })
 }
 
 async fn again(call: Call, inputs: Option<Json>, run: Option<RunId>) -> Answer {
-    let breakpoints = match call.query.one("breakpoints")? {
-        None => Vec::new(),
-        Some(_) => create::breakpoints(&call, &*flow_of(&call, &head(&call).await?)?)?,
-    };
-    let from = call.query.text("taskRunId")?;
-    let wish = ReplayWish { from, revision: revision(&call)?, inputs, run, breakpoints };
+    let flow = flow_of(&call, &head(&call).await?)?;
+    let (from, breakpoints) = (call.query.text("taskRunId")?, create::breakpoints(&call, &flow)?);
+    let wish = ReplayWish { from, revision: Some(flow.revision), inputs, run, breakpoints };
     let id = replayed(&call, call.run_id()?, wish).await?;
     act::shown(&call, id).await
 }

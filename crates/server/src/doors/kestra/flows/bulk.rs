@@ -11,7 +11,7 @@ use crate::codes::Code;
 use crate::json;
 use crate::problem::Problem;
 use semel_core::FlowRef;
-use semel_flow::{documents, with_disabled};
+use semel_flow::{documents, with_disabled, with_namespace};
 use semel_store::{FlowRow, PushRule};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -96,35 +96,38 @@ pub async fn enable_by_query(call: Call) -> Answer {
     set_disabled(&call, rows, false).await
 }
 
-/// `POST /flows/{namespace}`: the namespace is then what the body says.
+/// `POST /flows/{namespace}`: the namespace is then what the body says. `override` puts its flows there.
 pub async fn of_namespace(call: Call) -> Answer {
     let namespace = call.param("namespace")?.to_owned();
-    if flag(&call.query, "override", false)? {
-        return Err(Problem::query("override", "cannot be true: write the namespace into each flow"));
-    }
-    synchronise(call, Some(namespace), false).await
+    let into = flag(&call.query, "override", false)?.then(|| namespace.clone());
+    synchronise(call, Some(namespace), false, into).await
 }
 
 /// `POST /flows/bulk`: as above, for the namespace that is named or for all of them.
 pub async fn of_all(call: Call) -> Answer {
     let (namespace, children) = (call.query.text("namespace")?, flag(&call.query, "allowNamespaceChild", false)?);
-    synchronise(call, namespace, children).await
+    synchronise(call, namespace, children, None).await
 }
 
-async fn synchronise(call: Call, namespace: Option<String>, children: bool) -> Answer {
+/// `into`: whatever namespace a text names, its flow goes into this one.
+async fn synchronise(call: Call, namespace: Option<String>, children: bool, into: Option<String>) -> Answer {
     let is_ours = |given: &str| {
         namespace.as_ref().is_none_or(|own| {
             given == own || (children && given.strip_prefix(own.as_str()).is_some_and(|rest| rest.starts_with('.')))
         })
     };
     let (delete, text) = (flag(&call.query, "delete", true)?, json::utf8(&call.body)?.to_owned());
-    let sources = documents(&text);
+    let put = |text: &str| match &into {
+        Some(namespace) => with_namespace(text.trim(), namespace),
+        None => text.trim().to_owned(),
+    };
+    let sources: Vec<String> = documents(&text).iter().map(|document| put(document.text)).collect();
     if sources.len() > FLOWS_MAX {
         return Err(Problem::new(Code::BodyInvalid, format!("at most {FLOWS_MAX} flows at once")));
     }
     let mut given = BTreeSet::new();
     for source in &sources {
-        let flow = write::compiled(&call, source.text.trim()).await?;
+        let flow = write::compiled(&call, source).await?;
         if !is_ours(&flow.namespace) {
             return Err(violated("flow.namespace", "Flow namespace is invalid"));
         }
@@ -137,7 +140,7 @@ async fn synchronise(call: Call, namespace: Option<String>, children: bool) -> A
         shown = remove_others(&call, is_ours, given).await?;
     }
     for source in &sources {
-        let row = write::push(&call, source.text.trim(), PushRule::Any).await?;
+        let row = write::push(&call, source, PushRule::Any).await?;
         shown.push(flow_json::with_source(&row, call.app.limits(), call.sees_payloads()));
     }
     ok(shown)
