@@ -454,12 +454,18 @@ pub fn lane_of(
 fn fingerprint(flow: &LoadedFlow, occurrence: &Occurrence) -> Fingerprint {
     let none = Json::Null;
     let part = |name: &str| occurrence.trigger.payload(name).unwrap_or(&none);
-    let uploaded = occurrence.run.map(|run| without(&occurrence.inputs, &run.to_string()));
+    let nameless = |value: &Json| match occurrence.run {
+        Some(run) => without(value, &run.to_string()),
+        None => value.clone(),
+    };
+    let uploaded = occurrence.run.is_some().then(|| nameless(&occurrence.inputs));
     let inputs = uploaded.as_ref().unwrap_or(&occurrence.inputs);
     let name = json!(flow.flow_ref.to_string());
     let mut parts = vec![&name, inputs, part("body"), part("parameters")];
     // Few webhooks have one, and what the others are known by stays as it is.
     parts.extend(occurrence.trigger.payload("path"));
+    let stored = ["uri", "parts", "formFields"].map(|name| occurrence.trigger.payload(name).map(nameless));
+    parts.extend(stored.iter().flatten());
     Fingerprint::of(&parts)
 }
 

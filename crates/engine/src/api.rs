@@ -139,6 +139,8 @@ pub struct Webhook {
     /// Status of the answer with the outputs.
     pub response_code: Option<u16>,
     pub response_type: Option<ResponseType>,
+    /// What is sent becomes a file of the run.
+    pub store_body: bool,
 }
 
 /// A signature rule with its secrets filled in; never printed.

@@ -353,7 +353,7 @@ pub enum UploadError {
     Store(#[from] StoreError),
 }
 
-/// A file that a door is taking in for an input of a run that is not admitted yet. If the run never is, or the upload is
+/// A file that a door is taking in for an input, or the trigger, of a run that is not admitted yet. If the run never is, or the upload is
 /// dropped, a sweep removes it.
 pub struct Upload {
     store: Arc<dyn Store>,
@@ -432,10 +432,15 @@ impl Upload {
 
     /// The address of the file, which is the value of the input. It holds a digest of the contents: apart from the run, two
     /// deliveries of one file have one address, and so one fingerprint.
-    pub async fn finish(mut self) -> Result<String, UploadError> {
+    pub async fn finish(self) -> Result<String, UploadError> {
         if self.row.bytes == 0 {
             return Err(UploadError::Empty);
         }
+        self.finish_as_it_is().await
+    }
+
+    /// As [`Self::finish`], also for a file with nothing in it.
+    pub async fn finish_as_it_is(mut self) -> Result<String, UploadError> {
         let digest: String = self.digest.clone().finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         self.row.path = format!("{}/{digest}/{}", self.row.path, self.name);
         self.finish_in_place().await

@@ -20,8 +20,15 @@ impl Engine {
         key: &str,
     ) -> Result<Option<Webhook>, StoreError> {
         for trigger in flow.index.flow.triggers.iter().filter(|t| !t.disabled) {
-            let TriggerKind::Webhook { key: template, wait, return_outputs, signature, response_code, response_type } =
-                &trigger.kind
+            let TriggerKind::Webhook {
+                key: template,
+                wait,
+                return_outputs,
+                signature,
+                response_code,
+                response_type,
+                store_body,
+            } = &trigger.kind
             else {
                 continue;
             };
@@ -42,6 +49,7 @@ impl Engine {
                 signature,
                 response_code: *response_code,
                 response_type: *response_type,
+                store_body: *store_body,
             }));
         }
         Ok(None)

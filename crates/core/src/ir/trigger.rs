@@ -50,6 +50,9 @@ pub enum TriggerKind {
         /// What the outputs are sent as.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_type: Option<ResponseType>,
+        /// What is sent becomes a file of the run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        store_body: bool,
     },
     Schedule {
         cron: String,

@@ -38,7 +38,8 @@ const COMMON: &[&str] = &[
 ];
 const NOT_BUILT: &[&str] =
     &["workerGroup", "version", "backfill", "logToFile", "failOnTriggerError", "recoverLateSchedules", "fetchType"];
-const WEBHOOK: &[&str] = &["key", "wait", "returnOutputs", "responseCode", "responseContentType", "signature"];
+const WEBHOOK: &[&str] =
+    &["key", "wait", "returnOutputs", "responseCode", "responseContentType", "fetchType", "signature"];
 const SCHEDULE: &[&str] =
     &["cron", "timezone", "withSeconds", "recoverMissedSchedules", "lateMaximumDelay", "scheduleConditions"];
 /// Beside the fields of http.Request.
@@ -212,7 +213,16 @@ impl<'a> Context<'a> {
                 self.error(codes::CONFLICT, &fields.key_at(name), message);
             }
         }
-        Some(TriggerKind::Webhook { key: key?, wait, return_outputs, signature, response_code, response_type })
+        let fetch = fields.get("fetchType").and_then(|node| self.word(node, "fetchType", &["FETCH", "STORE"]));
+        Some(TriggerKind::Webhook {
+            key: key?,
+            wait,
+            return_outputs,
+            signature,
+            response_code,
+            response_type,
+            store_body: fetch == Some("STORE"),
+        })
     }
 
     fn signature(&mut self, node: &'a Node) -> Option<SignatureSpec> {

@@ -7,14 +7,11 @@
 //! `idempotency.key`, or signed as a Standard Webhooks id.
 
 use super::answer::{self, Bare, Style};
-use super::event;
+use super::{event, webhook_body};
 use crate::call::{Answer, Call, Query, no_content};
 use crate::codes::Code;
-use crate::json;
 use crate::problem::Problem;
 use axum::http::HeaderMap;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use semel_core::admission::{PresetName, check_key};
 use semel_core::ir::SignatureScheme;
 use semel_core::{Door, FlowRef, WorkspaceId};
@@ -46,15 +43,13 @@ pub async fn deliver(call: &Call, workspace: &WorkspaceId) -> Result<Option<(Web
         call.app.engine().verify_signature(rule, &|name| single(&call.headers, name), &call.body)?;
     }
     let intrinsic_key = signed_id(&webhook, &call.headers)?;
-    let body = body(&call.body, call.app.limits().json_depth_max)?;
+    let sent = webhook_body::read(call, workspace, &flow.flow_ref, webhook.store_body).await?;
     let proof = webhook.signature.as_ref().and_then(|rule| rule.header.as_deref());
-    let mut trigger = json!({
-        "body": body,
-        "headers": event::visible_headers(&call.headers, &call.spelling, proof),
-        "parameters": parameters(&call.query),
-    });
+    let mut trigger = sent.fields;
+    trigger.insert("headers".to_owned(), event::visible_headers(&call.headers, &call.spelling, proof));
+    trigger.insert("parameters".to_owned(), parameters(&call.query));
     if let Some(path) = call.part("path") {
-        trigger["path"] = path.into();
+        trigger.insert("path".to_owned(), path.into());
     }
     let occurrence = Occurrence {
         workspace: workspace.clone(),
@@ -67,11 +62,11 @@ pub async fn deliver(call: &Call, workspace: &WorkspaceId) -> Result<Option<(Web
         request_preset: None,
         scope: None,
         inputs: json!({}),
-        trigger: trigger.into(),
+        trigger: Json::Object(trigger).into(),
         trigger_id: Some(webhook.trigger_id.clone()),
         labels: Vec::new(),
         correlation_id: None,
-        run: None,
+        run: sent.run,
         start_at: None,
         breakpoints: vec![],
     };
@@ -120,20 +115,6 @@ fn signed_id(webhook: &Webhook, headers: &HeaderMap) -> Result<Option<String>, P
     Ok(Some(format!("{}:{id}", webhook.trigger_id)))
 }
 
-/// JSON objects and arrays are read; other text stays text, and what is no text is base64. No body is null.
-fn body(bytes: &[u8], depth_max: usize) -> Result<Json, Problem> {
-    let Ok(text) = std::str::from_utf8(bytes) else { return Ok(STANDARD.encode(bytes).into()) };
-    if text.is_empty() {
-        return Ok(Json::Null);
-    }
-    if !text.trim_start().starts_with(['{', '[']) {
-        return Ok(text.into());
-    }
-    json::check_depth(bytes, depth_max)?;
-    // The sender cannot be asked to change its text, so a repeated key is read as most do: the last counts.
-    Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
-}
-
 fn parameters(query: &Query) -> Json {
     let mut out = Map::new();
     for (name, value) in query.0.iter().filter(|(name, _)| name != WORKSPACE) {
@@ -150,20 +131,6 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
     use semel_engine::ResolvedSignature;
-
-    #[test]
-    fn bodies_are_json_where_they_can_be_and_text_otherwise() {
-        let read = |bytes: &[u8]| body(bytes, 64).map_err(|problem| problem.code);
-        assert_eq!(read(b""), Ok(Json::Null));
-        assert_eq!(read(br#" {"a":1}"#), Ok(json!({"a": 1})));
-        assert_eq!(read(b"[1,2]"), Ok(json!([1, 2])));
-        assert_eq!(read(b"17"), Ok(json!("17")));
-        assert_eq!(read(b"a=1&b=2"), Ok(json!("a=1&b=2")));
-        assert_eq!(read(b"{broken"), Ok(json!("{broken")));
-        assert_eq!(read(br#"{"a":1,"a":2}"#), Ok(json!({"a": 2})));
-        assert_eq!(read(b"\xff\x00"), Ok(json!("/wA=")), "as Kestra gives it to templates");
-        assert_eq!(read(&b"[".repeat(100_000)), Err(Code::JsonTooDeep));
-    }
 
     #[test]
     fn parameters_keep_their_order_and_the_workspace_is_not_one() {
@@ -193,6 +160,7 @@ mod tests {
             return_outputs: false,
             response_code: None,
             response_type: None,
+            store_body: false,
             signature: scheme.map(|scheme| ResolvedSignature {
                 scheme,
                 secrets: vec![],

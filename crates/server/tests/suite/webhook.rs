@@ -159,3 +159,60 @@ async fn conditions_decide_whether_a_delivery_counts_and_the_flow_shapes_the_ans
     let runs = server.send(list.body(Body::empty()).unwrap()).await.expect(200);
     assert_eq!(runs.json["items"].as_array().map(Vec::len), Some(1));
 }
+
+const UPLOAD: &str = "
+id: upload
+namespace: shop
+idempotency: {key: '{{ trigger.parameters.id[0] }}'}
+triggers:
+  - {id: form, type: trigger.Webhook, key: s3cret, wait: true}
+  - {id: whole, type: trigger.Webhook, key: stored, wait: true, fetchType: STORE}
+tasks:
+  - {id: say, type: debug.Return, format: '{{ read(trigger.uri ?? trigger.parts[0].uri) }} {{ trigger.formFields.note[1] ?? \"\" }}'}
+";
+
+fn form(parts: &[(&str, &str)]) -> String {
+    let part = |(head, text): &(&str, &str)| format!("--b\r\nContent-Disposition: form-data; {head}\r\n\r\n{text}\r\n");
+    parts.iter().map(part).collect::<String>() + "--b--\r\n"
+}
+
+#[tokio::test]
+async fn what_comes_as_a_form_or_is_to_be_stored_becomes_files_of_the_run() {
+    let server = Server::start();
+    server.push(UPLOAD).await.expect(200);
+    let multipart = [("content-type", "multipart/form-data; boundary=b")];
+    let sent = |text: &str| {
+        form(&[
+            ("name=\"note\"", "one"),
+            ("name=\"doc\"; filename=\"a b.csv\"\r\nContent-Type: text/csv", text),
+            ("name=\"note\"", "two"),
+            ("name=\"none\"; filename=\"empty\"", ""),
+        ])
+    };
+    let hook = "/api/v1/main/executions/webhook/shop/upload";
+    let first = deliver(&server, &format!("{hook}/s3cret?id=1"), &multipart, &sent("x;y")).await.expect(200);
+    let trigger = &first.json["trigger"]["variables"];
+    let part = &trigger["parts"][0];
+    assert_eq!((&part["name"], &part["filename"]), (&json!("doc"), &json!("a b.csv")));
+    assert_eq!((&part["contentType"], &part["size"]), (&json!("text/csv"), &json!(3)));
+    assert_eq!((&trigger["parts"][1]["size"], trigger.get("body")), (&json!(0), None));
+    assert_eq!(trigger["formFields"], json!({"note": ["one", "two"]}));
+    let run = first.json["id"].as_str().unwrap().to_owned();
+    let whole = server.get(&format!("/api/v1/main/executions/{run}")).await.expect(200).json;
+    assert_eq!(whole["taskRunList"][0]["outputs"]["value"], "x;y two");
+    // The same files again are the same event, and others are another one.
+    let twin = deliver(&server, &format!("{hook}/s3cret?id=1"), &multipart, &sent("x;y")).await.expect(200);
+    assert_eq!(twin.json["id"], json!(run));
+    deliver(&server, &format!("{hook}/s3cret?id=1"), &multipart, &sent("z")).await.refused(422, "payload_mismatch");
+    let plain = [("content-type", "text/csv")];
+    let stored = deliver(&server, &format!("{hook}/stored?id=2"), &plain, "1,2").await.expect(200).json;
+    let variables = &stored["trigger"]["variables"];
+    assert!(variables["uri"].as_str().unwrap().starts_with("kestra:///shop/upload/executions/"), "{variables}");
+    assert_eq!(variables.get("body"), None);
+    let again = deliver(&server, &format!("{hook}/stored?id=2"), &plain, "1,2").await.expect(200).json;
+    assert_eq!(again["id"], stored["id"]);
+    let broken = [("content-type", "multipart/form-data")];
+    deliver(&server, &format!("{hook}/s3cret?id=3"), &broken, "x").await.refused(415, "unsupported_media_type");
+    let wrong = UPLOAD.replace("STORE", "STROE");
+    assert!(server.push(&wrong).await.refused(422, "flow_invalid").text.contains("STORE"));
+}

@@ -7,7 +7,6 @@
 //! | [`error`] | refusals in Kestra's shape |
 //! | [`execution`] | a run as an execution |
 //! | [`filters`] | the grammar of searches |
-//! | [`form`] | what `curl -F` sends |
 //! | [`executions`] | the calls under `/executions` |
 //! | [`flows`], [`namespaces`], [`namespace_files`], [`kv`], [`secrets`], [`logs`], [`log_search`], [`log_follow`], [`triggers`], [`trigger_search`], [`concurrency`], [`configs`] | the other resources |
 //! | [`flow_json`], [`kv_value`], [`matching`], [`paged`] | what they share |
@@ -20,7 +19,6 @@ pub mod executions;
 pub mod filters;
 pub mod flow_json;
 pub mod flows;
-pub mod form;
 pub mod kv;
 pub mod kv_value;
 pub mod log_follow;

@@ -3,10 +3,10 @@
 //! A folder is there as long as a file is in it, so making one changes nothing, and it goes with its last file.
 
 use super::executions::files::{bytes_of, stream_of};
-use super::form::{self, File, Intake, Kept};
 use super::kv::namespace;
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
+use crate::doors::form::{self, File, Intake, Kept};
 use crate::problem::Problem;
 use axum::body::Body;
 use axum::http::HeaderValue;
@@ -198,13 +198,13 @@ fn refused(name: &str, error: UploadError) -> Problem {
 }
 
 impl Intake for Arrival<'_> {
-    fn begin(&mut self, _: &str, name: &str) -> bool {
+    fn begin(&mut self, _: &str, name: &str, kind: Option<&str>) -> bool {
         if self.done || self.refused.is_some() {
             return false;
         }
         self.in_archive = name.to_ascii_lowercase().ends_with(".zip");
         if self.in_archive {
-            return self.archive.begin("", name);
+            return self.archive.begin("", name, kind);
         }
         match self.place.upload(&self.engine, &self.name) {
             Ok(upload) => self.open = Some(upload),

@@ -4,7 +4,7 @@ use super::uploads::Uploads;
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
 use crate::doors::event;
-use crate::doors::kestra::form::{self, Form};
+use crate::doors::form::{self, Form};
 use crate::doors::kestra::{execution, filters};
 use crate::problem::Problem;
 use crate::refused::rejected;

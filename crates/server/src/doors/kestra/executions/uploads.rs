@@ -5,7 +5,7 @@
 
 use crate::call::Call;
 use crate::codes::Code;
-use crate::doors::kestra::form::Intake;
+use crate::doors::form::Intake;
 use crate::problem::Problem;
 use bytes::Bytes;
 use semel_core::ir::{InputDef, InputType};
@@ -57,7 +57,7 @@ fn refused(input: &str, error: UploadError) -> Problem {
 }
 
 impl Intake for Uploads {
-    fn begin(&mut self, field: &str, name: &str) -> bool {
+    fn begin(&mut self, field: &str, name: &str, _: Option<&str>) -> bool {
         let Some(input) = self.inputs.iter().find(|input| *input == field || *input == name) else { return false };
         let run = *self.run.get_or_insert_with(|| self.engine.fresh_run());
         let upload = self.engine.upload(&self.workspace, &self.flow, run, input, name);

@@ -3,8 +3,8 @@
 
 use super::create;
 use crate::call::{Answer, Call, ok};
+use crate::doors::form::{self, Names};
 use crate::doors::kestra::execution;
-use crate::doors::kestra::form::{self, Names};
 use crate::problem::Problem;
 use semel_engine::{AdmitError, CheckedInput, FailedCheck, Occurrence};
 use serde_json::{Value as Json, json};

@@ -1,11 +1,11 @@
 //! Flows as files: a ZIP of texts out, a ZIP or a text in.
 
-use super::super::form::{self, Kept};
 use super::bulk::listed;
 use super::search::asked;
 use super::write;
 use crate::call::{Answer, Call, ok};
 use crate::codes::Code;
+use crate::doors::form::{self, Kept};
 use crate::problem::Problem;
 use axum::body::Body;
 use axum::http::HeaderValue;

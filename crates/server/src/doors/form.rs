@@ -34,8 +34,8 @@ impl Form {
 
 /// Where the files of a form go. One begins, its bytes come, it ends; then the next.
 pub trait Intake {
-    /// False leaves the file aside.
-    fn begin(&mut self, field: &str, name: &str) -> bool;
+    /// False leaves the file aside. `kind` is its content type, if the sender gave one.
+    fn begin(&mut self, field: &str, name: &str, kind: Option<&str>) -> bool;
     fn write(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), Problem>> + Send;
     fn end(&mut self) -> impl Future<Output = Result<(), Problem>> + Send;
 }
@@ -45,7 +45,7 @@ pub trait Intake {
 pub struct Names(pub Vec<(String, String)>);
 
 impl Intake for Names {
-    fn begin(&mut self, field: &str, name: &str) -> bool {
+    fn begin(&mut self, field: &str, name: &str, _: Option<&str>) -> bool {
         self.0.push((field.to_owned(), name.to_owned()));
         false
     }
@@ -77,7 +77,7 @@ pub struct File {
 }
 
 impl Intake for Kept {
-    fn begin(&mut self, field: &str, name: &str) -> bool {
+    fn begin(&mut self, field: &str, name: &str, _: Option<&str>) -> bool {
         self.files.push(File { field: field.to_owned(), name: name.to_owned(), bytes: Vec::new() });
         true
     }
@@ -159,6 +159,16 @@ pub async fn read(call: &Call, files: &mut (impl Intake + Send)) -> Result<Form,
     }
 }
 
+/// Of a body that is there already.
+pub async fn of_bytes(
+    body: Bytes,
+    kind: &str,
+    limits: &Limits,
+    files: &mut (impl Intake + Send),
+) -> Result<Form, Problem> {
+    of_body(Body::from(body), kind, limits, files).await
+}
+
 async fn of_body(body: Body, kind: &str, limits: &Limits, files: &mut (impl Intake + Send)) -> Result<Form, Problem> {
     let mut pieces = Box::pin(pieces(body, limits).peekable());
     if pieces.as_mut().peek().await.is_none() {
@@ -228,7 +238,8 @@ async fn multipart(
         }
         let field = part.name().unwrap_or_default().to_owned();
         if let Some(name) = part.file_name().map(str::to_owned) {
-            let wanted = files.begin(&field, &name);
+            let kind = part.content_type().map(ToString::to_string);
+            let wanted = files.begin(&field, &name, kind.as_deref());
             while let Some(piece) = part.chunk().await.map_err(refused)? {
                 if wanted {
                     files.write(piece).await?;
