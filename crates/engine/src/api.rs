@@ -172,6 +172,9 @@ pub enum Control {
     ResumeStep {
         step: String,
         inputs: Option<Json>,
+        /// What was decided, at a step that asks for that: see [`crate::Engine::review`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        review: Option<semel_core::ir::Reviewed>,
     },
     /// Of a run that has stopped before a task: on, and stop before these instead.
     ResumeFromBreakpoint {

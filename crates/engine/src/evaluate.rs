@@ -119,6 +119,10 @@ impl Evaluator<'_> {
             }
             TaskKind::ForEach { values, .. } => self.items(values),
             TaskKind::Sleep { duration } => Ok(Evaluated::Sleep { ms: self.duration(duration, "duration")? }),
+            TaskKind::Pause(PauseSpec { review: Some(review), .. }) if !begun => self.ask(review),
+            TaskKind::Pause(PauseSpec { review: Some(review), .. }) if self.decision(key).is_some() => {
+                self.reviewed(key, review)
+            }
             TaskKind::Pause(spec) if !begun && !spec.on_pause.is_empty() => {
                 Ok(Evaluated::Branch { list: ListName::OnPause, output: None })
             }

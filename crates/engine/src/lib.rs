@@ -39,6 +39,7 @@ pub mod ports;
 mod pushes;
 mod rehearsal;
 mod replay;
+mod reviews;
 mod rounds;
 mod schedules;
 mod scope;

@@ -168,7 +168,14 @@ impl Memory {
             }
             Event::OpDone { step, output: Some(output), .. }
             | Event::GroupAnswered { step, output: Some(output), .. }
-            | Event::StepResumed { step, output: Some(output), .. } => self.set_output(step, output.json(), flow),
+            | Event::StepResumed { step, output: Some(output), review: None, .. } => {
+                self.set_output(step, output.json(), flow);
+            }
+            Event::StepResumed { step, output: Some(output), review: Some(_), .. } => {
+                if let Some(slot) = self.output_slot(step, flow) {
+                    merge(slot, Value::from_stored(output.json()));
+                }
+            }
             Event::ChildStarted { step, run } => {
                 self.set_output(step, &started(step, *run, state, flow), flow);
             }
@@ -270,6 +277,7 @@ impl Memory {
             | Event::GroupAnswered { output: None, .. }
             | Event::StepPaused { .. }
             | Event::Exited { .. }
+            | Event::BodiesEnd { .. }
             | Event::GroupAsks { .. }
             | Event::GroupStage { .. }
             | Event::TimerSet { .. }
@@ -369,7 +377,9 @@ impl Memory {
         let mut path = vec![step.task_id().to_owned()];
         path.extend(self.loop_values(step, flow).iter().map(Value::to_text));
         path.push("state".to_owned());
-        insert(&mut self.tasks, &path, Value::str(state));
+        if let Some(slot) = place(&mut self.tasks, &path) {
+            *slot = Value::str(state);
+        }
     }
 
     /// A group fails with its child's failure; only the child's own is noted.
@@ -498,16 +508,23 @@ impl Memory {
         if flow.is_conductor() {
             return self.notes.set_output(step, output, &self.loops, flow);
         }
+        if let Some(slot) = self.output_slot(step, flow) {
+            *slot = Value::from_stored(output);
+        }
+    }
+
+    /// Where the output of a step is kept, if it is.
+    fn output_slot(&mut self, step: &StepKey, flow: &LoadedFlow) -> Option<&mut Value> {
         let is_kept = flow.index.task(step.task_id()).is_some_and(|task| task.keep_output || self.keeps_all);
         if step.iteration_number().is_some() || !is_kept {
-            return;
+            return None;
         }
         let (own, path) = self.place_of(step, flow);
         let target = match own {
             Some(round) => self.isolated.entry(round).or_insert_with(|| Value::map(IndexMap::new())),
             None => &mut self.outputs,
         };
-        insert(target, &path, Value::from_stored(output));
+        place(target, &path)
     }
 
     fn drop_outputs_from(&mut self, from: u32, flow: &LoadedFlow) {
@@ -601,18 +618,15 @@ fn own_rounds(step: &StepKey, flow: &LoadedFlow) -> Vec<StepKey> {
     step.iterations().into_iter().filter(|(key, _)| own(key)).map(|(key, n)| key.iteration(n)).collect()
 }
 
-/// Puts a value at a path of nested maps; the maps are shared, so only what changes is copied.
-fn insert(target: &mut Value, path: &[String], value: Value) {
-    let Some((first, rest)) = path.split_first() else {
-        *target = value;
-        return;
-    };
+/// A path of nested maps, which are shared: only what is on the way is copied.
+fn place<'a>(target: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
+    let Some((first, rest)) = path.split_first() else { return Some(target) };
     if !matches!(target, Value::Map(_)) {
         *target = Value::map(IndexMap::new());
     }
-    if let Value::Map(map) = target {
-        let slot = Arc::make_mut(map).entry(first.clone()).or_insert(Value::Null);
-        insert(slot, rest, value);
+    match target {
+        Value::Map(map) => place(Arc::make_mut(map).entry(first.clone()).or_insert(Value::Null), rest),
+        _ => None,
     }
 }
 

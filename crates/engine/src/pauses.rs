@@ -10,7 +10,7 @@ use crate::inputs;
 use crate::inspect::{CheckedInput, each_by_itself};
 use crate::memory::Memory;
 use crate::scope::{ExprScope, RunScope, Services};
-use semel_core::ir::{InputDef, TaskKind};
+use semel_core::ir::{InputDef, ReviewSpec, TaskKind};
 use semel_core::run::{By, RunState, StepKey, decode_events};
 use semel_core::{Millis, RunId, WorkspaceId};
 use semel_store::{RunRow, StoreError};
@@ -26,6 +26,8 @@ pub struct OpenPause {
     pub task_id: String,
     /// What whoever resumes it may say.
     pub inputs: Vec<InputDef>,
+    /// It is approved or denied, not resumed.
+    pub review: Option<Box<ReviewSpec>>,
 }
 
 /// A run as its journal tells it.
@@ -101,8 +103,12 @@ pub(crate) fn resume_control(
         None if state.paused || pauses.is_empty() => Ok(Control::Resume),
         step => {
             let pause = find(pauses, step)?;
+            if pause.review.is_some() {
+                let text = format!("step `{}` waits for a review: approve or deny it", pause.step);
+                return Err(ControlError::NotPossible(text));
+            }
             let inputs = say(&pause)?;
-            Ok(Control::ResumeStep { step: pause.step_id, inputs })
+            Ok(Control::ResumeStep { step: pause.step_id, inputs, review: None })
         }
     }
 }
@@ -121,20 +127,22 @@ pub(crate) fn said(scope: &ExprScope, pause: &OpenPause, given: &Json) -> Result
 pub(crate) fn open_pauses(flow: &LoadedFlow, state: &RunState) -> Vec<OpenPause> {
     let open = |step: StepKey| {
         let task = flow.index.task(step.task_id())?;
-        let inputs = match &task.kind {
-            TaskKind::Pause(spec) => spec.on_resume.clone(),
-            _ => vec![],
+        let (inputs, review) = match &task.kind {
+            TaskKind::Pause(spec) => (spec.on_resume.clone(), spec.review.clone()),
+            _ => (vec![], None),
         };
-        Some(OpenPause { step_id: state.step_id(&step).hex(), task_id: task.id.clone(), step, inputs })
+        Some(OpenPause { step_id: state.step_id(&step).hex(), task_id: task.id.clone(), step, inputs, review })
     };
     // A run that was replaced ended with its steps open.
     let steps = if state.is_ended() { vec![] } else { state.paused_steps() };
     steps.into_iter().filter_map(open).collect()
 }
 
-fn find(pauses: Vec<OpenPause>, name: Option<&str>) -> Result<OpenPause, ControlError> {
+/// The one with this name; without a name the first that needs no decision, if there is one.
+pub(crate) fn find(pauses: Vec<OpenPause>, name: Option<&str>) -> Result<OpenPause, ControlError> {
+    let bare = pauses.iter().any(|pause| pause.review.is_none());
     let found = pauses.into_iter().find(|pause| match name {
-        None => true,
+        None => pause.review.is_none() || !bare,
         Some(name) => pause.step.0 == name || pause.step_id == name || pause.task_id == name,
     });
     found.ok_or_else(|| {

@@ -3,6 +3,7 @@
 //! Nothing is decided here. A task run is a step that is a task; the iterations of a loop are not steps of their own
 //! but give their value and number to the task runs inside them. Events this page does not know change nothing.
 
+use crate::reviews::with_decision;
 use semel_core::run::{Event, KestraState, Stage, StepKey, StepOutcome, TimerWhy, step_id};
 use semel_core::{Hash16, Millis, RunId};
 use semel_expr::Value;
@@ -117,6 +118,8 @@ pub struct Telling {
     /// Groups that are past their bodies.
     handling: BTreeSet<StepKey>,
     outputs: BTreeMap<StepKey, Json>,
+    /// A decision cancels what is left, not a person who kills it.
+    decided: bool,
 }
 
 impl Telling {
@@ -128,6 +131,7 @@ impl Telling {
             loops: BTreeMap::new(),
             handling: BTreeSet::new(),
             outputs: BTreeMap::new(),
+            decided: false,
         }
     }
 
@@ -167,7 +171,11 @@ impl Telling {
             Event::StoppedAt { .. } => self.enter(KestraState::Breakpoint, at),
             Event::Resumed { .. } | Event::Released { .. } => self.enter(KestraState::Running, at),
             Event::Restored { at } => self.enter(KestraState::Paused, *at),
-            Event::CancelRequested { .. } | Event::StopRequested { .. } => self.enter(KestraState::Killing, at),
+            Event::CancelRequested { .. } | Event::StopRequested { .. } => {
+                self.decided = false;
+                self.enter(KestraState::Killing, at);
+            }
+            Event::BodiesEnd { failure, .. } => self.decided = failure.is_some(),
             Event::Restarted { at, .. } => self.begin_again(*at),
             Event::Replayed { at, from, .. } => {
                 self.drop_from(*from);
@@ -216,11 +224,12 @@ impl Telling {
                     run.enter(KestraState::Paused, *at);
                 });
             }
-            Event::StepResumed { step, at, output, .. } => {
+            Event::StepResumed { step, at, output, review, .. } => {
                 self.enter(KestraState::Running, *at);
                 self.with(step, |run| run.enter(KestraState::Running, *at));
                 if let Some(output) = output {
-                    self.outputs.insert(step.clone(), output.json().clone());
+                    let before = self.outputs.remove(step).filter(|_| review.is_some());
+                    self.outputs.insert(step.clone(), with_decision(before, output.json()));
                 }
             }
             Event::OpDone { step, ok: true, output, .. } => {
@@ -230,7 +239,11 @@ impl Telling {
                 self.outputs.insert(step.clone(), serde_json::json!({"executionId": run.to_string()}));
             }
             Event::StepEnded { step, outcome, at, tolerated, output, .. } => {
-                self.end(step, outcome_state(*outcome, *tolerated), *at, output.as_ref().map(|o| o.json().clone()));
+                let state = match outcome_state(*outcome, *tolerated) {
+                    KestraState::Killed if self.decided => KestraState::Cancelled,
+                    state => state,
+                };
+                self.end(step, state, *at, output.as_ref().map(|o| o.json().clone()));
             }
             _ => {}
         }

@@ -316,6 +316,7 @@ pub static ROUTES: &[Route] = &[
     route(Post,   "/api/v1/{tenant}/executions/{id}/restart", Operator, Raw, &["revision"], "Go on from the failed task.", to!(executions::act::restart)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/pause", Operator, Raw, NONE, "Start nothing new in an execution.", to!(executions::act::pause)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/resume", Operator, Form, NONE, "Let a paused execution go on.", to!(executions::act::resume)),
+    route(Post,   "/api/v1/{tenant}/executions/{id}/actions/review", Operator, Form, &["decision", "taskRunId"], "Approve or deny, at a step that asks for it.", to!(executions::review::post)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/resume/validate", Operator, Form, NONE, "What resuming would say of each input.", to!(executions::validate::resume)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/resume-from-breakpoint", Operator, Raw, &["breakpoints"], "Let an execution go on that has stopped before a task.", to!(executions::change::resume_from_breakpoint)),
     route(Post,   "/api/v1/{tenant}/executions/{id}/replay", Operator, Raw, REPLAY_QUERY, "A new execution that does again what a terminated one did.", to!(executions::change::replay)),

@@ -192,6 +192,20 @@ impl AppState {
         self.to_the_end(async move { engine.resume(&workspace, run, step.as_deref(), &inputs, by).await }).await
     }
 
+    /// Approves or denies, at a step that asks for it.
+    pub(crate) async fn review(
+        &self,
+        workspace: WorkspaceId,
+        run: RunId,
+        step: Option<String>,
+        said: semel_core::ir::Reviewed,
+        inputs: serde_json::Value,
+        by: By,
+    ) -> Result<(), Problem> {
+        let engine = self.engine().clone();
+        self.to_the_end(async move { engine.review(&workspace, run, step.as_deref(), said, &inputs, by).await }).await
+    }
+
     pub(crate) async fn replay(
         &self,
         workspace: WorkspaceId,

@@ -51,7 +51,9 @@ impl TaskKind {
             TaskKind::Switch { cases, defaults, errors, finally, .. } => {
                 cases.values().chain(defaults).chain([errors, finally]).collect()
             }
-            TaskKind::Pause(spec) => vec![&spec.on_pause],
+            TaskKind::Pause(spec) => {
+                [&spec.on_pause].into_iter().chain(spec.review.as_ref().map(|review| &review.on_deny)).collect()
+            }
             _ => vec![],
         };
         if let Some(Group { tasks, errors, finally }) = self.group() {
@@ -67,8 +69,11 @@ impl TaskKind {
             TaskKind::Switch { cases, defaults, errors, finally, .. } => {
                 cases.values_mut().chain(defaults).chain([errors, finally]).collect()
             }
-            TaskKind::Pause(PauseSpec { on_pause, group, .. }) => {
-                vec![on_pause, &mut group.tasks, &mut group.errors, &mut group.finally]
+            TaskKind::Pause(PauseSpec { on_pause, group, review, .. }) => {
+                let mut found = vec![on_pause];
+                found.extend(review.as_mut().map(|review| &mut review.on_deny));
+                found.extend([&mut group.tasks, &mut group.errors, &mut group.finally]);
+                found
             }
             kind => match kind.group_mut() {
                 Some(Group { tasks, errors, finally }) => vec![tasks, errors, finally],

@@ -1,6 +1,6 @@
 //! Tasks at which a run stands still until somebody says go on.
 
-use super::{Group, InputDef, Task, Template};
+use super::{Group, InputDef, ReviewSpec, Task, Template};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub struct PauseSpec {
     /// What runs before the run stands still; none or one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_pause: Vec<Task>,
+    /// It is approved or denied, not just resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<Box<ReviewSpec>>,
     /// What runs once it goes on.
     #[serde(flatten)]
     pub group: Group,

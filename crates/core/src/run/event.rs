@@ -7,7 +7,7 @@ use super::errand::{ErrandEnd, ErrandTerms, Seen};
 pub use super::input::{Evaluated, Input, Performed, VariableChange};
 use super::step::StepKey;
 use crate::ids::{FlowRef, Hash16, RunId};
-use crate::ir::{EffectClass, OnTime, Retry};
+use crate::ir::{AfterReview, EffectClass, OnTime, Retry, ReviewDecision};
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -66,6 +66,10 @@ pub enum ListName {
     Defaults,
     /// What a pause does before it stands still.
     OnPause,
+    /// What follows a denial.
+    OnDeny,
+    /// Nothing: nobody decided in time.
+    OnExpire,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -257,6 +261,9 @@ pub enum Event {
         output: Option<Payload>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
+        /// What the decision means to the run when the group has ended well.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        then: Option<AfterReview>,
     },
     LoopStarted {
         step: StepKey,
@@ -447,6 +454,16 @@ pub enum Event {
         output: Option<Payload>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
+        /// What was decided, where it is a question. The output is added to what the step shows already.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        review: Option<ReviewDecision>,
+    },
+    /// A decision was the last word for this group and all in it: no list of tasks starts another one, and the
+    /// handlers do their work. A run ends like this then.
+    BodiesEnd {
+        within: StepKey,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
     },
     /// The flow ends its run here: nothing starts any more, and it ends like this when all that was sent has settled.
     Exited {
@@ -612,7 +629,7 @@ impl Event {
             Event::Replayed { back, .. } => back.iter_mut().flat_map(|back| back.payloads_mut()).collect(),
             Event::SkipAsked { input, output, .. } => input.iter_mut().chain(output).collect(),
             Event::Jumped { input, .. } => input.iter_mut().collect(),
-            Event::Exited { failure, .. } => of(failure).into_iter().collect(),
+            Event::Exited { failure, .. } | Event::BodiesEnd { failure, .. } => of(failure).into_iter().collect(),
             Event::Concluded { outputs, failure, .. } | Event::Ended { outputs, failure, .. } => {
                 outputs.iter_mut().chain(of(failure)).collect()
             }

@@ -3,7 +3,7 @@
 
 use super::conclusion::{Conclusion, conclusion_of};
 use super::errand::ErrandTerms;
-use super::event::{Event, Failure, ListName, Stage, StepOutcome, TimerWhy, VerdictKind};
+use super::event::{EndStatus, Event, Failure, ListName, Stage, StepOutcome, TimerWhy, VerdictKind};
 use super::state::{
     Asks, Concluded, Doubt, Exit, GroupState, Needs, Phase, RunState, Sending, Step, Timer, Work, leaves_doubt,
 };
@@ -55,7 +55,8 @@ impl RunState {
             Event::Branched { step, list, concurrent, asks, by_needs, .. } => {
                 let asks = if *asks { Asks::WhenDone } else { Asks::Never };
                 let needs = by_needs.then(Needs::default);
-                let group = GroupState { asks, needs, ..GroupState::new(list.clone(), *concurrent, None) };
+                let over = self.is_over_around(step);
+                let group = GroupState { asks, needs, over, ..GroupState::new(list.clone(), *concurrent, None) };
                 self.set_work(step, Work::Group(group));
             }
             Event::GroupAsks { step } => {
@@ -63,13 +64,19 @@ impl RunState {
                     group.asks = Asks::Now;
                 }
             }
-            Event::GroupAnswered { step, stop, failure, .. } => self.answer_group(step, *stop, failure.as_ref()),
+            Event::GroupAnswered { step, stop, failure, then, .. } => {
+                self.answer_group(step, *stop, failure.as_ref());
+                if let Some(group) = self.group_mut(step) {
+                    group.then = *then;
+                }
+            }
             Event::LoopStarted { step, count, concurrent, asks, each_asks, each_is_step, stops, .. } => {
                 self.stops.retain(|key| !key.is_under(step));
                 self.stops.extend(stops.iter().cloned());
                 let asks = if *asks { Asks::WhenDone } else { Asks::Never };
                 let group = GroupState::new(ListName::Tasks, *concurrent, Some(*count));
-                let group = GroupState { asks, each_asks: *each_asks, each_is_step: *each_is_step, ..group };
+                let over = self.is_over_around(step);
+                let group = GroupState { asks, each_asks: *each_asks, each_is_step: *each_is_step, over, ..group };
                 self.set_work(step, Work::Group(group));
             }
             Event::GroupStage { step, stage } => {
@@ -156,7 +163,13 @@ impl RunState {
                 self.end_step(step, *outcome, *tolerated, failure.as_ref());
             }
             Event::StepPaused { step, late, .. } => self.pause_step(step, *late),
-            Event::StepResumed { step, how, list, failure, .. } => self.resume_step(step, *how, list, failure.as_ref()),
+            Event::StepResumed { step, how, list, failure, review, .. } => {
+                self.resume_step(step, *how, list, failure.as_ref());
+                if let (Some(_), Some(group)) = (review, self.group_mut(step)) {
+                    group.asks = Asks::WhenDone;
+                }
+            }
+            Event::BodiesEnd { within, failure } => self.end_bodies(within, failure.as_ref()),
             Event::Exited { step, outcome, failure } => {
                 self.exit = Some(Exit { step: step.clone(), outcome: *outcome, failure: failure.clone() });
             }
@@ -364,6 +377,18 @@ impl RunState {
                 GroupState { warned: before.warned || how == OnTime::Warn, ..GroupState::new(list.clone(), 1, None) }
             }
         });
+    }
+
+    /// What runs in a list goes on to its end; handlers are not touched.
+    fn end_bodies(&mut self, within: &StepKey, failure: Option<&Failure>) {
+        for (_, step) in self.steps.iter_mut().filter(|(key, _)| key.is_under(within)) {
+            if let Work::Group(group) | Work::AtPause { group, .. } = &mut step.work {
+                group.over |= group.stage == Stage::Body;
+            }
+        }
+        if let (true, Some(failure)) = (within.is_root(), failure) {
+            self.stop = Some((EndStatus::Cancelled, failure.clone()));
+        }
     }
 
     fn fire_timer(&mut self, timer: u64) {

@@ -90,6 +90,7 @@ fn child_list<'a>(kind: &'a TaskKind, list: &ChildList) -> &'a [Task] {
         ChildList::Named(name) => match (kind, name) {
             (kind, ListName::Tasks) => kind.group().map_or(NONE, |group| &group.tasks),
             (TaskKind::Pause(spec), ListName::OnPause) => &spec.on_pause,
+            (TaskKind::Pause(spec), ListName::OnDeny) => spec.review.as_ref().map_or(NONE, |review| &review.on_deny),
             (TaskKind::If { then, .. }, ListName::Then) => then,
             (TaskKind::If { otherwise, .. }, ListName::Else) => otherwise,
             (TaskKind::Switch { cases, .. }, ListName::Case(case)) => cases.get(case).map_or(NONE, |l| l),
@@ -116,7 +117,7 @@ fn lists(kind: &TaskKind) -> Vec<ChildList> {
             found.push(ChildList::Named(ListName::Defaults));
         }
         TaskKind::Pause(_) => {
-            found.extend([ListName::OnPause, ListName::Tasks].map(ChildList::Named));
+            found.extend([ListName::OnPause, ListName::Tasks, ListName::OnDeny].map(ChildList::Named));
         }
         kind if kind.group().is_some() => found.push(ChildList::Named(ListName::Tasks)),
         _ => {}

@@ -10,7 +10,7 @@ use super::event::{By, EndStatus, Failure, ListName, Payload, StepOutcome, Verdi
 use super::step::StepKey;
 use super::wish::{Other, Wish};
 use crate::ids::RunId;
-use crate::ir::{EffectClass, ExitState, OnTime, Retry};
+use crate::ir::{AfterReview, EffectClass, ExitState, OnTime, Retry, Reviewed};
 
 /// What happened to a run.
 #[derive(Clone, Debug)]
@@ -71,6 +71,8 @@ pub enum Input {
         step: StepKey,
         by: By,
         inputs: Option<Payload>,
+        /// At a step that asks for a decision, and only there.
+        review: Option<Reviewed>,
     },
     /// Let a run go on that has stopped before a task, and stop it before these instead.
     ResumeFromBreakpoint {
@@ -204,6 +206,10 @@ pub enum Evaluated {
     Pause {
         ms: Option<i64>,
         late: OnTime,
+    },
+    /// What follows a decision is done: what it means to the run.
+    Reviewed {
+        then: AfterReview,
     },
     /// An inline task was computed on the spot.
     Inline {

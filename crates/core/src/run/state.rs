@@ -6,7 +6,7 @@ use super::event::{EndStatus, Failure, ListName, Payload, Stage, StepOutcome, Ti
 use super::step::{StepKey, step_id};
 use super::wish::LastAsked;
 use crate::ids::{Hash16, RunId};
-use crate::ir::{EffectClass, OnTime, Retry};
+use crate::ir::{AfterReview, EffectClass, OnTime, Retry};
 use crate::planted;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
@@ -216,6 +216,12 @@ pub struct GroupState {
     pub each_is_step: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<Needs>,
+    /// What a decision means to the run once this has ended well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<AfterReview>,
+    /// A decision somewhere in the run was the last word: no other task of its list starts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over: bool,
 }
 
 /// Whether a group's expressions are evaluated again when its list is done.
@@ -284,6 +290,8 @@ impl GroupState {
             each_asks: false,
             each_is_step: false,
             needs: None,
+            then: None,
+            over: false,
         }
     }
 }
@@ -545,6 +553,12 @@ impl RunState {
     pub fn is_kept(&self, key: &StepKey) -> bool {
         let parent = key.parent().and_then(|parent| self.steps.get(&parent));
         matches!(parent, Some(Step { work: Work::Group(group), .. }) if group.kept.contains(key))
+    }
+
+    /// A decision was the last word for the list that this step belongs to.
+    pub fn is_over_around(&self, key: &StepKey) -> bool {
+        let group = key.parent().and_then(|parent| self.group(&parent));
+        group.is_some_and(|group| group.over && group.stage == Stage::Body)
     }
 
     pub fn group(&self, key: &StepKey) -> Option<&GroupState> {

@@ -29,11 +29,11 @@ pub(super) fn control_input(places: Places<'_>, active: &Active, control: Contro
         Control::CancelAlone => Input::CancelAlone { by },
         Control::Pause => Input::Pause { by },
         Control::Resume => Input::Resume { by },
-        Control::ResumeStep { step, inputs } => {
+        Control::ResumeStep { step, inputs, review } => {
             let mut open = state.paused_steps().into_iter();
             let found = open.find(|key| key.0 == step || state.step_id(key).hex() == step);
             let step = found.ok_or_else(|| format!("the run does not stand still at step `{step}`"))?;
-            Input::ResumeStep { step, by, inputs: inputs.map(Payload::new) }
+            Input::ResumeStep { step, by, inputs: inputs.map(Payload::new), review }
         }
         Control::ResumeFromBreakpoint { breakpoints } => {
             let places = breakpoints::in_open_loops(active, &breakpoints);

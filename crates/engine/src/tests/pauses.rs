@@ -27,7 +27,7 @@ outputs:
 }
 
 fn resume(step: &str, inputs: Option<Json>) -> Control {
-    Control::ResumeStep { step: step.to_owned(), inputs }
+    Control::ResumeStep { step: step.to_owned(), inputs, review: None }
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub(crate) enum Shape {
     Exit,
     Sleep,
     Pause,
+    Approval,
     Subflow,
     ForEachItem,
 }
@@ -57,6 +58,7 @@ impl Shape {
         "flow.Loop",
         "flow.Sleep",
         "flow.Pause",
+        "flow.Approval",
         "flow.Subflow",
         "flow.ForEachItem",
         "execution.Exit",
@@ -81,7 +83,8 @@ impl Shape {
             "LoopUntil" | "WaitFor" => Some(Shape::LoopUntil),
             "Loop" => Some(Shape::Loop),
             "Sleep" => Some(Shape::Sleep),
-            "Pause" | "Approval" => Some(Shape::Pause),
+            "Pause" => Some(Shape::Pause),
+            "Approval" => Some(Shape::Approval),
             "Subflow" => Some(Shape::Subflow),
             "ForEachItem" => Some(Shape::ForEachItem),
             _ => None,
@@ -103,6 +106,7 @@ impl Shape {
             Shape::Exit => "execution.Exit",
             Shape::Sleep => "flow.Sleep",
             Shape::Pause => "flow.Pause",
+            Shape::Approval => "flow.Approval",
             Shape::Subflow => "flow.Subflow",
             Shape::ForEachItem => "flow.ForEachItem",
         }
@@ -126,6 +130,7 @@ impl Shape {
             Shape::EachParallel => &["value", "concurrent", "tasks", "errors", "finally"],
             Shape::Sleep => &["duration"],
             Shape::Pause => super::pause::FIELDS,
+            Shape::Approval => super::pause::APPROVAL,
             Shape::Subflow => super::subflow::FIELDS,
             Shape::ForEachItem => super::for_each_item::FIELDS,
         }
@@ -133,7 +138,7 @@ impl Shape {
 
     /// `timeout` means something here. A group has none of its own yet.
     pub fn has_timeout(self) -> bool {
-        matches!(self, Shape::Subflow | Shape::Pause | Shape::Sleep)
+        matches!(self, Shape::Subflow | Shape::Pause | Shape::Approval | Shape::Sleep)
     }
 
     /// `retry` means something here.
@@ -145,6 +150,7 @@ impl Shape {
         match self {
             Shape::Subflow => super::subflow::NOT_BUILT,
             Shape::WorkingDirectory => FILES_NOT_BUILT,
+            Shape::Approval => super::pause::APPROVAL_NOT_BUILT,
             _ => NOT_BUILT,
         }
     }
@@ -169,6 +175,7 @@ impl<'a> Context<'a> {
             Shape::Exit => self.exit(fields),
             Shape::Sleep => self.sleep(fields),
             Shape::Pause => self.pause(fields),
+            Shape::Approval => self.approval(fields),
             Shape::Subflow => self.subflow(fields, shape.name()).map(TaskKind::Subflow),
             // A file without rows runs nothing.
             Shape::ForEachItem => self.sometimes(true, |context| context.for_each_item(fields)),

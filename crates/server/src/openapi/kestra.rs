@@ -48,7 +48,10 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Delete, "/executions/{id}") => removes(),
         (
             Verb::Post,
-            "/executions/{id}/pause" | "/executions/{id}/resume" | "/executions/{id}/resume-from-breakpoint",
+            "/executions/{id}/pause"
+            | "/executions/{id}/resume"
+            | "/executions/{id}/actions/review"
+            | "/executions/{id}/resume-from-breakpoint",
         ) => removes(),
         (_, path) if path.starts_with("/executions/") && (path.ends_with("/by-ids") || path.ends_with("/by-query")) => {
             shows(object([has("count", number())]))

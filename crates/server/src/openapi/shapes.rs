@@ -102,7 +102,15 @@ pub fn shape(route: &Route) -> Option<Shape> {
             "/v1/runs/{id}/cancel" | "/v1/runs/{id}/pause" | "/v1/runs/{id}/release" | "/v1/runs/{id}/restart",
         ) => may_take(body([may("why", why())]), named("Run")),
         (Verb::Post, "/v1/runs/{id}/resume") => {
-            let said = [may("step_id", nothing_or(text())), may("inputs", any()), may("why", why())];
+            let decision = nothing_or(words(["approve", "deny"]));
+            let comment = nothing_or(text());
+            let said = [
+                may("step_id", nothing_or(text())),
+                may("inputs", any()),
+                may("decision", decision),
+                may("comment", comment),
+                may("why", why()),
+            ];
             may_take(body(said), named("Run"))
         }
         (Verb::Post, "/v1/runs/{id}/replay") => {

@@ -16,6 +16,7 @@
 //! | `times: 3` | it is started that often at once, and each ends so |
 //! | `breakpoints: a, b.x` | it stops before these, and goes on each time it is told to |
 //! | `resume: {…}` | it is resumed with these inputs when it pauses |
+//! | `review: {"decision", "comment", "inputs", "task"}` | this is said when it pauses, or each of a list; one with `refused` must be refused with that text |
 //! | `webhook: KEY {…}` | it is started by its webhook with this body |
 //! | `answer: 201 text` | what the webhook answers, all of it; what becomes of the execution is said by `then` |
 //! | `backfill: TRIGGER START END` | it is started by a backfill of its trigger; what comes of it is said by `then` |
@@ -36,7 +37,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const API: &str = "/api/v1/main";
-const LINES: [&str; 23] = [
+const LINES: [&str; 24] = [
     "state",
     "runs",
     "outputs",
@@ -49,6 +50,7 @@ const LINES: [&str; 23] = [
     "times",
     "breakpoints",
     "resume",
+    "review",
     "webhook",
     "answer",
     "backfill",
@@ -237,6 +239,28 @@ async fn resume(server: &Server, id: &str, inputs: Json) -> Answer {
     server.send(request.header("content-type", FORM).body(form(&inputs))).await
 }
 
+/// Says one of the reviews of a case; whether it was refused is as it says.
+async fn review(server: &Server, seen: &Json, said: &Json) {
+    let runs = seen["taskRunList"].as_array().into_iter().flatten();
+    let run = runs.filter(|run| run["state"]["current"] == "PAUSED").find(|run| run["taskId"] == said["task"]);
+    let mut query = vec![("decision", said["decision"].as_str().unwrap_or_default())];
+    query.extend(run.and_then(|run| run["id"].as_str()).map(|id| ("taskRunId", id)));
+    let mut fields = said["inputs"].clone();
+    if let Some(comment) = said["comment"].as_str() {
+        fields["kestra_review_comment"] = json!(comment);
+    }
+    let id = seen["id"].as_str().unwrap_or_default();
+    let request = server.request(Method::POST, &format!("{API}/executions/{id}/actions/review")).query(&query);
+    let answer = server.send(request.header("content-type", FORM).body(form(&fields))).await;
+    let refused = answer.status >= 400 && said["refused"].as_str().is_some_and(|text| answer.text.contains(text));
+    assert!(
+        refused || answer.status < 300 && said.get("refused").is_none(),
+        "{said}: {} {}",
+        answer.status,
+        answer.text
+    );
+}
+
 /// Every value that must be refused, and was not.
 async fn taken_in(server: &Server, case: &Case) -> Vec<String> {
     let mut found = Vec::new();
@@ -311,6 +335,8 @@ async fn ended(server: &Server, case: &Case, id: &str) -> Json {
     let began = Instant::now();
     let mut resumed = case.word("resume").is_none();
     let mut stops = case.list("breakpoints").len();
+    let reviews = case.word("review").map_or(json!([]), |_| case.json("review", server));
+    let mut reviews = reviews.as_array().cloned().unwrap_or_else(|| vec![reviews]).into_iter();
     loop {
         let seen = execution(server, id).await;
         let state = seen["state"]["current"].as_str().unwrap_or_default();
@@ -328,6 +354,11 @@ async fn ended(server: &Server, case: &Case, id: &str) -> Json {
             resumed = true;
             let answer = resume(server, id, case.json("resume", server)).await;
             assert!(answer.status < 300, "{}: {}", case.name, answer.text);
+        }
+        if state == "PAUSED"
+            && let Some(said) = reviews.next()
+        {
+            review(server, &seen, &said).await;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

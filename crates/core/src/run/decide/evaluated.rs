@@ -57,7 +57,7 @@ impl Machine<'_> {
                 self.touched.push_back(step);
             }
             Ok(Evaluated::Branch { list, output }) => {
-                let asks = list == ListName::OnPause;
+                let asks = matches!(task.kind, TaskKind::Pause(_));
                 self.emit(Event::Branched { step: step.clone(), list, concurrent: 1, asks, by_needs: false, output });
                 self.touched.push_back(step);
             }
@@ -90,6 +90,11 @@ impl Machine<'_> {
             },
             Ok(Evaluated::Again { ms }) => self.set_timer(key, ms, TimerWhy::Interval),
             Ok(Evaluated::Answered { output, failure, stop }) => self.answer(key, output, failure, stop),
+            Ok(Evaluated::Reviewed { then }) => {
+                let then = Some(then);
+                self.emit(Event::GroupAnswered { step, stop: false, output: None, failure: None, then });
+                self.touched.push_back(key.clone());
+            }
             Ok(Evaluated::Exit { state, reason, output }) => self.exit(key, state, reason, output),
             Ok(Evaluated::Pause { ms, late }) => {
                 self.emit(Event::StepPaused { step, at: self.now, late });
@@ -159,7 +164,7 @@ impl Machine<'_> {
 
     /// A group is told that its list was the last one.
     fn answer(&mut self, key: &StepKey, output: Option<Payload>, failure: Option<Failure>, stop: bool) {
-        self.emit(Event::GroupAnswered { step: key.clone(), stop, output, failure });
+        self.emit(Event::GroupAnswered { step: key.clone(), stop, output, failure, then: None });
         self.touched.push_back(key.clone());
     }
 

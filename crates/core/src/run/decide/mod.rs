@@ -25,6 +25,7 @@ mod people;
 mod places;
 mod recover;
 mod restored;
+mod reviews;
 mod rules;
 mod steps;
 mod wishes;
@@ -126,7 +127,7 @@ impl Machine<'_> {
             Input::Delivered { payload } => self.emit(Event::Delivered { payload }),
             Input::Pause { by } => return self.pause(by),
             Input::Resume { by } => return self.resume(by),
-            Input::ResumeStep { step, by, inputs } => return self.resume_step(&step, by, inputs),
+            Input::ResumeStep { step, by, inputs, review } => return self.resume_step(&step, by, inputs, review),
             Input::ResumeFromBreakpoint { by, tasks, places } => return self.resume_from_breakpoint(by, tasks, places),
             Input::Release { .. } => return refuse("no restore holds the run"),
             Input::Cancel { by } => return self.cancel(by),

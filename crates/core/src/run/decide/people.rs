@@ -24,7 +24,10 @@ impl Machine<'_> {
 
     pub(super) fn resume(&mut self, by: By) -> Result<(), NotPossible> {
         if !self.state.paused || self.state.is_ended() {
-            if let (Phase::Open, Some(step)) = (self.state.phase, self.state.paused_steps().first()) {
+            let steps = self.state.paused_steps();
+            // A question is not answered by a bare resume, and hides no pause beside it.
+            let step = steps.iter().find(|step| self.review_of(step).is_none()).or(steps.first());
+            if let (Phase::Open, Some(step)) = (self.state.phase, step) {
                 return self.resume_first_step(step, by);
             }
             if self.state.open_doubts() > 0 {

@@ -27,7 +27,7 @@ impl Machine<'_> {
             };
             let stop = self.state.is_stopping()
                 || match group.stage {
-                    Stage::Body => (group.failed && !group.each_is_step) || group.cancelled,
+                    Stage::Body => (group.failed && !group.each_is_step) || group.cancelled || group.over,
                     // In a handler only its own failure stops it; the body's is why it runs.
                     Stage::Errors | Stage::Finally | Stage::After => group.handler_failed,
                 };
@@ -95,7 +95,7 @@ impl Machine<'_> {
     pub(super) fn next_stage(&mut self, key: &StepKey) -> bool {
         let Some(Step { work: Work::Group(group), .. }) = self.state.steps.get(key) else { return false };
         let has = |stage: Stage| !self.flow.children(key, &group.list, stage).is_empty();
-        let over = self.state.is_stopping() || (group.failed && !group.each_is_step) || group.cancelled;
+        let over = self.state.is_stopping() || (group.failed && !group.each_is_step) || group.cancelled || group.over;
         if group.stage == Stage::Body && !matches!(group.asks, Asks::Never | Asks::Answered) && !over {
             self.ask(key);
             return false;
@@ -113,10 +113,15 @@ impl Machine<'_> {
         }
         let outcome = self.outcome_of(key, group);
         let failure = group.failure.clone().map(|(_, failure)| failure);
-        if key.is_root() {
-            self.root_ended(outcome);
-        } else {
-            self.end_step(key, outcome, None, failure);
+        let went_well = matches!(outcome, StepOutcome::Success | StepOutcome::Warning);
+        match group.then.filter(|_| went_well) {
+            Some(then) => self.reviewed(key, then, outcome),
+            None if key.is_root() => self.root_ended(outcome),
+            // A decision ends its round of a loop, and the loop goes on.
+            None if outcome == StepOutcome::Cancelled && group.over && self.is_ended_round(key) => {
+                self.end_step(key, StepOutcome::Skipped, None, None);
+            }
+            None => self.end_step(key, outcome, None, failure),
         }
         false
     }

@@ -67,6 +67,7 @@ names!(
         StepEnded,
         StepPaused,
         StepResumed,
+        BodiesEnd,
         Exited,
         Paused,
         Resumed,

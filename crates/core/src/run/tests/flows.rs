@@ -115,7 +115,28 @@ pub fn pause(id: &str, ms: i64, behavior: OnTime) -> Task {
     let duration = (ms > 0).then(|| ms.to_string());
     let behavior = behavior.word().to_owned();
     let group = Group::default();
-    task(id, TaskKind::Pause(PauseSpec { duration, behavior, on_resume: vec![], on_pause: vec![], group }))
+    task(
+        id,
+        TaskKind::Pause(PauseSpec { duration, behavior, on_resume: vec![], on_pause: vec![], review: None, group }),
+    )
+}
+
+/// Approved or denied: what that means to the run, in the same order and at last for silence.
+pub fn review(id: &str, ms: i64, [approved, denied, expired]: [AfterReview; 3]) -> Task {
+    let deny = vec![inline(&format!("{id}_denied"))];
+    let spec = ReviewSpec {
+        on_deny: deny,
+        approved: approved.word().into(),
+        denied: denied.word().into(),
+        expired: expired.word().into(),
+        comment: CommentRequired::Never.word().into(),
+        auto: "false".into(),
+    };
+    pause(id, ms, OnTime::Resume).around(vec![], vec![inline(&format!("{id}_approved"))]).with(|task| {
+        if let TaskKind::Pause(pause) = &mut task.kind {
+            pause.review = Some(Box::new(spec));
+        }
+    })
 }
 
 /// A sub-run for each of so many batches.

@@ -33,6 +33,7 @@ mod pauses;
 mod people;
 mod random;
 mod restored;
+mod reviews;
 mod rules;
 mod subruns;
 mod verdicts;
@@ -50,6 +51,7 @@ fn all_scenarios() -> impl Iterator<Item = &'static (&'static str, fn())> {
         verdicts::SCENARIOS,
         people::SCENARIOS,
         pauses::SCENARIOS,
+        reviews::SCENARIOS,
         subruns::SCENARIOS,
         restored::SCENARIOS,
         asked::SCENARIOS,

@@ -8,7 +8,7 @@ use Answer::*;
 use serde_json::json;
 
 fn go(step: &str) -> Input {
-    Input::ResumeStep { step: key(step), by: by(), inputs: Some(payload("said")) }
+    Input::ResumeStep { step: key(step), by: by(), inputs: Some(payload("said")), review: None }
 }
 
 fn resumed(world: &World) -> serde_json::Value {

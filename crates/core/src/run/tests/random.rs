@@ -132,7 +132,7 @@ fn happen(world: &mut World, what: u8, which: u8, seen: &mut Vec<Input>) {
         16 => {
             let paused = world.state.paused_steps();
             if let Some(step) = paused.get(usize::from(which) % paused.len().max(1)).cloned() {
-                drop(world.input(Input::ResumeStep { step, by: by(), inputs: None }));
+                drop(world.input(Input::ResumeStep { step, by: by(), inputs: None, review: None }));
             }
         }
         17 if which.is_multiple_of(3) => drop(world.input(Input::Cancel { by: by() })),
@@ -276,7 +276,7 @@ fn heal(world: &mut World) {
         }
         let paused = world.state.paused_steps().first().cloned().filter(|_| world.state.phase == Phase::Open);
         if let Some(step) = paused.clone() {
-            world.must(Input::ResumeStep { step, by: by(), inputs: None });
+            world.must(Input::ResumeStep { step, by: by(), inputs: None, review: None });
         }
         if children.is_empty() && paused.is_none() && !world.fire_next() {
             assert!(world.pending.is_empty());

@@ -4,7 +4,9 @@
 use super::audit::{self, Ledger};
 use super::coverage;
 use crate::ids::{FlowRef, RunId};
-use crate::ir::{EffectClass, ErrandKind, ExitState, Flow, LeafMode, OnTime, TaskKind};
+use crate::ir::{
+    AfterReview, EffectClass, ErrandKind, ExitState, Flow, LeafMode, OnTime, PauseSpec, ReviewDecision, TaskKind,
+};
 use crate::limits::Limits;
 use crate::run::*;
 use crate::time::Millis;
@@ -337,6 +339,20 @@ impl World {
                 Evaluated::items(values.as_u64().unwrap_or(0) as u32, payload("items"))
             }
             (_, TaskKind::Sleep { duration }) => Evaluated::Sleep { ms: duration.parse().expect("milliseconds") },
+            (_, TaskKind::Pause(PauseSpec { review: Some(review), .. })) if asking.is_none() => {
+                let list = if review.auto == "true" { ListName::Tasks } else { ListName::OnPause };
+                Evaluated::Branch { list, output: Some(payload("asked")) }
+            }
+            (_, TaskKind::Pause(PauseSpec { review: Some(review), .. }))
+                if asking.is_some_and(|group| group.list != ListName::OnPause) =>
+            {
+                let decision = match asking.map(|group| &group.list) {
+                    Some(ListName::OnDeny) => ReviewDecision::Denied,
+                    Some(ListName::OnExpire) => ReviewDecision::Expired,
+                    _ => ReviewDecision::Approved,
+                };
+                Evaluated::Reviewed { then: AfterReview::parse(review.behavior(decision)).expect("a word") }
+            }
             (_, TaskKind::Pause(spec)) => {
                 let before = matches!(self.state.steps.get(step).map(|s| &s.work), Some(Work::Evaluating));
                 match &spec.duration {

@@ -2,7 +2,9 @@
 
 use super::runs;
 use crate::call::{Answer, Call};
+use crate::codes::Code;
 use crate::problem::Problem;
+use semel_core::ir::{ReviewDecision, Reviewed};
 use semel_core::run::VerdictKind;
 use semel_engine::Control;
 use serde::Deserialize;
@@ -24,8 +26,20 @@ struct Resume {
     /// What is said to that step.
     #[serde(default)]
     inputs: Json,
+    /// At a step that asks for one: approve or deny.
+    #[serde(default)]
+    decision: Option<Word>,
+    #[serde(default)]
+    comment: Option<String>,
     #[serde(default)]
     why: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Approve,
+    Deny,
 }
 
 #[derive(Deserialize)]
@@ -71,7 +85,21 @@ pub async fn pause(call: Call) -> Answer {
 pub async fn resume(call: Call) -> Answer {
     let body: Resume = call.json()?;
     let (id, by) = (call.run_id()?, call.by(body.why.as_deref())?);
-    call.app.resume(call.workspace()?, id, body.step_id, body.inputs, by).await?;
+    let workspace = call.workspace()?;
+    match body.decision {
+        Some(word) => {
+            let decision = match word {
+                Word::Approve => ReviewDecision::Approved,
+                Word::Deny => ReviewDecision::Denied,
+            };
+            let said = Reviewed { decision, comment: body.comment };
+            call.app.review(workspace, id, body.step_id, said, body.inputs, by).await?;
+        }
+        None if body.comment.is_some() => {
+            return Err(Problem::new(Code::BodyInvalid, "`comment` goes with a `decision`: approve or deny"));
+        }
+        None => call.app.resume(workspace, id, body.step_id, body.inputs, by).await?,
+    }
     runs::shown(&call, id).await
 }
 

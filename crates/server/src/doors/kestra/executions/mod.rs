@@ -10,6 +10,7 @@ pub mod flow;
 pub mod follow;
 pub mod list;
 mod query;
+pub mod review;
 pub mod show;
 mod uploads;
 pub mod validate;
