@@ -8,6 +8,9 @@ use crate::run::state::{GroupState, Phase, Work};
 use crate::run::step::StepKey;
 use crate::run::wish::Other;
 
+/// Another definition to go on by: the flow, its revision, and the places of what is under way.
+pub(super) type OtherFlow = (FlowRef, u32, Vec<(StepKey, u32)>);
+
 impl Machine<'_> {
     pub(super) fn pause(&mut self, by: By) -> Result<(), NotPossible> {
         match self.state.phase {
@@ -127,7 +130,7 @@ impl Machine<'_> {
         by: By,
         anew: bool,
         child: Option<(StepKey, RunId)>,
-        other: Option<(FlowRef, u32, Vec<(StepKey, u32)>)>,
+        other: Option<OtherFlow>,
     ) {
         let done: Vec<StepKey> = self.settled_steps(VerdictKind::Done).collect();
         let round = self.state.round + 1;

@@ -35,9 +35,11 @@ impl Machine<'_> {
         if let Some(due) = due.or((decision == ReviewDecision::Expired).then_some(self.now)) {
             output["due"] = json!(due.to_rfc3339());
         }
-        for (name, value) in [("by", by.as_ref().map(|by| json!(by.who))), ("comment", comment.map(|text| json!(text)))]
-        {
-            output.as_object_mut().map(|output| output.extend(value.map(|value| (name.to_owned(), value))));
+        if let Some(by) = &by {
+            output["by"] = json!(by.who);
+        }
+        if let Some(comment) = comment {
+            output["comment"] = json!(comment);
         }
         if let Some(inputs) = inputs {
             output["inputs"] = inputs.json().clone();

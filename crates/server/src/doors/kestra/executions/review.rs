@@ -2,7 +2,7 @@
 
 use super::uploads::Uploads;
 use crate::call::{Answer, Call, no_content};
-use crate::doors::kestra::form;
+use crate::doors::form;
 use crate::problem::Problem;
 use semel_core::ir::{ReviewDecision, Reviewed};
 use serde_json::Value as Json;
