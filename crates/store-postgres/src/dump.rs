@@ -59,7 +59,8 @@ fn history(session: &Session, tables: &mut Tables) -> Result<(), Error> {
     tables.timers.extend(timers.into_iter().map(|row| ((row.workspace.clone(), row.run, row.timer), row)));
     let effects = all(session, &history::EFFECTS, with_ws(history::read_effect))?;
     tables.effects.extend(effects.into_iter().map(|(ws, row)| ((ws, row.run, row.step_id), row)));
-    tables.task_words.extend(all(session, &history::TASK_WORDS, history::read_task_word)?);
+    let words = all(session, &history::TASK_WORDS, history::read_task_word)?;
+    tables.task_words.extend(words.into_iter().map(|word| (word, ())));
     let logs = all(session, &history::LOGS, with_ws(history::read_log))?;
     tables.logs.extend(logs.into_iter().map(|(ws, row)| ((ws, row.run, row.seq), row)));
     tables

@@ -29,7 +29,7 @@ fn history(cx: &Cx, tables: &mut Tables) -> Result<()> {
     tables.timers.extend(history::each_timer(cx)?.into_iter().map(|t| ((t.workspace.clone(), t.run, t.timer), t)));
     tables.errands.extend(errands::each(cx)?.into_iter().map(|(ws, row)| ((ws, row.id), row)));
     tables.effects.extend(history::each_effect(cx)?.into_iter().map(|(ws, row)| ((ws, row.run, row.step_id), row)));
-    tables.task_words.extend(words::each(cx)?);
+    tables.task_words.extend(words::each(cx)?.into_iter().map(|word| (word, ())));
     tables.logs.extend(history::each_log(cx)?.into_iter().map(|(ws, row)| ((ws, row.run, row.seq), row)));
     tables.files.extend(files::each(cx)?.into_iter().map(|(ws, row)| ((ws, row.run, row.path.clone()), row)));
     tables.chunks.extend(files::each_chunk(cx)?);

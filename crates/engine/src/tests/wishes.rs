@@ -336,10 +336,12 @@ fn a_run_jumps_inside_of_a_fork_and_of_a_loop() {
     }
     for step in ["l[0]/d", "l[0]/e", "l[1]/d"] {
         answer(&mut world, run, step, json!({}));
+        world.run_down();
     }
     ask(&mut world, run, Asking::Jump { task: "d".into(), input: None }).unwrap();
     for step in ["l[1]/d", "l[1]/e"] {
         answer(&mut world, run, step, json!({}));
+        world.run_down();
     }
     assert_eq!(world.status(run), Status::Completed, "{}", world.failure(run));
     world.checked();

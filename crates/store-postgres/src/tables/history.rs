@@ -122,8 +122,8 @@ pub const TASK_WORDS: Table = Table {
     key: 4,
 };
 
-pub fn read_task_word(row: &Row) -> Result<((WorkspaceId, RunId, TaskWord), ()), Error> {
-    Ok(((row.ws(0)?, row.run(1)?, TaskWord { of: row.word(2)?, text: row.text(3)? }), ()))
+pub fn read_task_word(row: &Row) -> Result<(WorkspaceId, RunId, TaskWord), Error> {
+    Ok((row.ws(0)?, row.run(1)?, TaskWord { of: row.word(2)?, text: row.text(3)? }))
 }
 
 pub const EFFECTS: Table = Table {

@@ -19,12 +19,9 @@ pub fn delete_of_run(cx: &Cx, ws: i64, run: RunId) -> Result<()> {
     Ok(())
 }
 
-/// A row as the oracle keeps it: it is all key.
-type Entry = ((WorkspaceId, RunId, TaskWord), ());
-
-pub fn each(cx: &Cx) -> Result<Vec<Entry>> {
+pub fn each(cx: &Cx) -> Result<Vec<(WorkspaceId, RunId, TaskWord)>> {
     let read =
-        |row: &Row| Ok(((WorkspaceId(row.get(0)?), row.run(1)?, TaskWord { of: row.word(2)?, text: row.get(3)? }), ()));
+        |row: &Row| Ok((WorkspaceId(row.get(0)?), row.run(1)?, TaskWord { of: row.word(2)?, text: row.get(3)? }));
     let sql = "SELECT w.name, t.run, t.kind, t.word FROM task_words t JOIN workspaces w ON w.ws = t.ws";
     cx.all(sql, [], read)
 }

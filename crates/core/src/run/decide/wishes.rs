@@ -47,7 +47,10 @@ impl Machine<'_> {
             (Wish::Jump { task, .. }, Some(Asked::Jump(place))) => {
                 self.flow.flow.tasks.get(*place as usize).is_some_and(|found| found.id == *task)
             }
-            (Wish::Jump { task, .. }, Some(Asked::JumpInside(step))) => step.task_id() == task,
+            // In a later round of a loop it is another step.
+            (Wish::Jump { task, .. }, Some(Asked::JumpInside(step))) => {
+                step.task_id() == task && self.place_of(task).map_or(true, |(list, _)| list.child(task) == *step)
+            }
             (Wish::Upgrade(upgrade), Some(Asked::Upgrade(flow, revision))) => {
                 upgrade.flow == *flow && upgrade.revision == *revision
             }
