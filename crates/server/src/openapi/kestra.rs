@@ -26,6 +26,8 @@ pub fn shape(route: &Route) -> Option<Shape> {
         // What a webhook answers is for its trigger to say.
         (_, path) if path.starts_with("/executions/webhook/") => shows(any()),
         (Verb::Get, "/executions/{id}/follow" | "/executions/{id}/follow-dependencies") => says("text/event-stream"),
+        (Verb::Get, "/executions/namespaces") => shows(list(text())),
+        (Verb::Get, "/executions/namespaces/{namespace}/flows") => shows(list(map())),
         (Verb::Get, "/executions/{id}/flow" | "/executions/flows/{namespace}/{flow}") => shows(map()),
         (Verb::Get, "/executions/{id}/graph") => shows(super::kestra_resources::graph()),
         (Verb::Get, "/executions/{id}/file") => says("application/octet-stream"),

@@ -126,6 +126,8 @@ pub fn shape(route: &Route) -> Option<Shape> {
         (Verb::Put, "/concurrency-limit/{namespace}/{flow}") => {
             takes(object([has("running", number())]), Answers::Json(limit()))
         }
+        (Verb::Get, "/metrics/{id}") => shows(results(map())),
+        (Verb::Get, path) if path.starts_with("/metrics/") => shows(list(text())),
         (Verb::Get, "/configs") => shows(map()),
         _ => return None,
     })

@@ -235,5 +235,12 @@ async fn namespaces_schedules_and_slots_are_shown() {
     let path = "/api/v1/main/concurrency-limit/company.team/nightly";
     server.json("PUT", path, json!({"running": 1})).await.expect(200);
     server.json("PUT", path, json!({"running": 0})).await.refused(409, "not_possible");
+    let run = "0197aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee";
+    let metrics = server.get(&format!("/api/v1/main/metrics/{run}?sort=name:asc&size=100")).await.expect(200);
+    assert_eq!(metrics.text, "{\"results\":[],\"total\":0}");
+    assert_eq!(server.get("/api/v1/metrics/names/company.team/nightly").await.expect(200).json, json!([]));
+    assert_eq!(server.get("/api/v1/executions/namespaces").await.expect(200).json, json!(["company.team"]));
+    let flows = server.get("/api/v1/main/executions/namespaces/company.team/flows").await.expect(200).json;
+    assert_eq!((&flows[0]["id"], flows[0]["tasks"][0].get("uri")), (&json!("nightly"), None));
     assert_eq!(server.get("/api/v1/configs").await.expect(200).json["edition"], "OSS");
 }

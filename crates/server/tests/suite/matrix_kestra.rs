@@ -42,6 +42,8 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
             | "/executions/{id}/flow"
             | "/executions/{id}/graph",
         ) => read(run(&world.done, rest.trim_start_matches("/executions/{id}"))),
+        (Verb::Get, "/executions/namespaces") => read("/executions/namespaces".into()),
+        (Verb::Get, "/executions/namespaces/{namespace}/flows") => read("/executions/namespaces/shop/flows".into()),
         (Verb::Get, "/executions/flows/{namespace}/{flow}") => read("/executions/flows/shop/echo".into()),
         // It has no file: whoever may ask is told so.
         (Verb::Get, path) if path.starts_with("/executions/{id}/file") => {

@@ -89,6 +89,10 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Post, "/triggers/{namespace}/{flow}/{trigger}/restart") => {
             row("/triggers/shop/echo/t/restart", "", 404, false)
         }
+        (Verb::Get, "/metrics/{id}") => read(&format!("/metrics/{}", world.done)),
+        (Verb::Get, "/metrics/names/{namespace}/{flow}/{task}") => read("/metrics/names/shop/echo/say"),
+        (Verb::Get, "/metrics/names/{namespace}/{flow}") => read("/metrics/names/shop/echo"),
+        (Verb::Get, "/metrics/tasks/{namespace}/{flow}") => read("/metrics/tasks/shop/echo"),
         (Verb::Put, "/concurrency-limit/{namespace}/{flow}") => {
             row("/concurrency-limit/shop/echo", "{\"running\":0}", 200, false)
         }

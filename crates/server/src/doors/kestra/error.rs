@@ -33,8 +33,17 @@ fn by_status(status: StatusCode) -> &'static str {
     }
 }
 
+/// What others call a run is an execution here, and its list has another address.
+fn worded(mut problem: Problem) -> Problem {
+    if problem.code == Code::RunUnknown {
+        "no execution with this id in this tenant".clone_into(&mut problem.detail);
+    }
+    problem
+}
+
 /// The answer to a request at `uri`.
 pub fn response(problem: Problem, uri: &Uri) -> Response {
+    let problem = worded(problem);
     let (status, words) = reason(problem.code);
     let href = uri.path_and_query().map_or("/", |target| target.as_str());
     let detail = of_inputs(&problem).unwrap_or_else(|| problem.detail.clone());
@@ -100,7 +109,7 @@ mod tests {
         let (status, text) = shown(Problem::run_unknown(), "/api/v1/main/executions/x?y=1").await;
         assert_eq!(status, 404);
         let body: Json = serde_json::from_str(&text).unwrap();
-        assert!(body["message"].as_str().unwrap().starts_with("Not Found: "), "{text}");
+        assert_eq!(body["message"], "Not Found: no execution with this id in this tenant", "{text}");
         assert_eq!(body["_links"], json!({"self": [{"href": "/api/v1/main/executions/x?y=1", "templated": false}]}));
         assert_eq!(body["_embedded"]["errors"].as_array().unwrap().len(), 1);
         assert!(text.contains("\"templated\":false"), "compact: {text}");

@@ -8,7 +8,7 @@
 //! | [`execution`] | a run as an execution |
 //! | [`filters`] | the grammar of searches |
 //! | [`executions`] | the calls under `/executions` |
-//! | [`flows`], [`namespaces`], [`namespace_files`], [`kv`], [`secrets`], [`logs`], [`log_search`], [`log_follow`], [`triggers`], [`trigger_search`], [`concurrency`], [`configs`] | the other resources |
+//! | [`flows`], [`namespaces`], [`namespace_files`], [`kv`], [`secrets`], [`logs`], [`log_search`], [`log_follow`], [`triggers`], [`trigger_search`], [`concurrency`], [`metrics`], [`configs`] | the other resources |
 //! | [`flow_json`], [`kv_value`], [`matching`], [`paged`] | what they share |
 
 pub mod concurrency;
@@ -25,6 +25,7 @@ pub mod log_follow;
 pub mod log_search;
 pub mod logs;
 pub mod matching;
+pub mod metrics;
 pub mod namespace_files;
 pub mod namespaces;
 pub mod paged;

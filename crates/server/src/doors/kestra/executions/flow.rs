@@ -1,5 +1,6 @@
-//! `GET /executions/{id}/flow`, `/executions/{id}/graph` and `/executions/flows/{namespace}/{flow}`: a flow as whoever
-//! runs it needs to know it: its inputs, and which tasks and triggers there are.
+//! `GET /executions/{id}/flow`, `/executions/{id}/graph`, `/executions/flows/{namespace}/{flow}` and
+//! `/executions/namespaces/…`: flows as whoever runs them needs to know them: their inputs, and which tasks and triggers
+//! there are.
 
 use crate::call::{Answer, Call, ok};
 use crate::doors::kestra::flows::graph::Graph;
@@ -9,6 +10,7 @@ use crate::problem::Problem;
 use semel_core::FlowRef;
 use semel_store::FlowRow;
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 
 /// The flow in the revision that the execution has, deleted or not.
 async fn of_run(call: &Call, flow: FlowRef, revision: u32) -> Result<FlowRow, Problem> {
@@ -33,6 +35,22 @@ pub async fn of_flow(call: Call) -> Answer {
     let found = call.app.read(move |store| store.flow(&workspace, &flow, revision)).await?;
     let row = found.filter(|row| !row.deleted).ok_or_else(flows::unknown)?;
     ok(shown(&call, &row))
+}
+
+/// Namespaces with flows that can be run.
+pub async fn namespaces(call: Call) -> Answer {
+    let workspace = call.workspace()?;
+    let rows = call.app.read(move |store| flows::all(store, &workspace, |row| !row.disabled)).await?;
+    let names: BTreeSet<String> = rows.into_iter().map(|row| row.flow.namespace).collect();
+    ok(names)
+}
+
+/// The flows of a namespace that can be run.
+pub async fn of_namespace(call: Call) -> Answer {
+    let (workspace, namespace) = (call.workspace()?, call.param("namespace")?.to_owned());
+    let passes = move |row: &FlowRow| row.flow.namespace == namespace && !row.disabled;
+    let rows = call.app.read(move |store| flows::all(store, &workspace, passes)).await?;
+    ok(rows.iter().map(|row| shown(&call, row)).collect::<Vec<Json>>())
 }
 
 /// The flow as nodes and edges, each node with the first task run of its task.
