@@ -1,15 +1,12 @@
 //! What people ask for. A refusal changes nothing and says why.
 
 use super::{Machine, NotPossible, refuse};
-use crate::ids::{FlowRef, RunId};
+use crate::ids::RunId;
 use crate::run::conclusion::Conclusion;
 use crate::run::event::{Action, By, EndStatus, Event, Failure, Payload, Stage, StepOutcome, TimerWhy, VerdictKind};
 use crate::run::state::{GroupState, Phase, Work};
 use crate::run::step::StepKey;
 use crate::run::wish::Other;
-
-/// Another definition to go on by: the flow, its revision, and the places of what is under way.
-pub(super) type OtherFlow = (FlowRef, u32, Vec<(StepKey, u32)>);
 
 impl Machine<'_> {
     pub(super) fn pause(&mut self, by: By) -> Result<(), NotPossible> {
@@ -97,7 +94,9 @@ impl Machine<'_> {
         let mut again = self.state.clone();
         again.restart(again.round + 1, self.now);
         let places = self.places(&again, &other.was)?;
-        self.reopen_with(by, false, None, Some((other.flow, other.revision, places)));
+        let Other { flow, revision, .. } = other;
+        let changed = Event::FlowChanged { by: by.clone(), flow, revision, at: self.now, places };
+        self.reopen_with(by, false, None, Some(changed));
         Ok(())
     }
 
@@ -124,19 +123,13 @@ impl Machine<'_> {
     }
 
     /// As [`Self::reopen`]. `anew`: with new sub-runs for those that failed; `child`: a step waits for its sub-run again;
-    /// `other`: by this definition, with the places of what is under way.
-    pub(super) fn reopen_with(
-        &mut self,
-        by: By,
-        anew: bool,
-        child: Option<(StepKey, RunId)>,
-        other: Option<OtherFlow>,
-    ) {
+    /// `other`: by this definition, in the event that says so.
+    pub(super) fn reopen_with(&mut self, by: By, anew: bool, child: Option<(StepKey, RunId)>, other: Option<Event>) {
         let done: Vec<StepKey> = self.settled_steps(VerdictKind::Done).collect();
         let round = self.state.round + 1;
-        self.emit(Event::Restarted { by: by.clone(), round, at: self.now, anew, child });
-        if let Some((flow, revision, places)) = other {
-            self.emit(Event::FlowChanged { by, flow, revision, at: self.now, places });
+        self.emit(Event::Restarted { by, round, at: self.now, anew, child });
+        if let Some(changed) = other {
+            self.emit(changed);
         }
         for key in done {
             self.end_step(&key, StepOutcome::Success, None, None);
