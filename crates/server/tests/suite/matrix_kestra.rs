@@ -55,6 +55,9 @@ pub fn sample(route: &Route, world: &World) -> Option<Row> {
         (Verb::Post, "/executions/{id}/resume-from-breakpoint") => {
             row(run(&world.live, "/resume-from-breakpoint"), "", 409, false)
         }
+        (Verb::Post, "/executions/{id}/actions/review") => {
+            row(run(&world.live, "/actions/review?decision=APPROVE"), "", 409, false)
+        }
         (Verb::Post, "/executions/{id}/resume/validate") => row(run(&world.live, "/resume/validate"), "", 409, false),
         (Verb::Post, "/executions/{id}/eval") => row(run(&world.done, "/eval"), "{{ flow.id }}", 200, false),
         (Verb::Post, "/executions/{id}/eval/{taskRunId}") => row(run(&world.done, "/eval/no-such"), "x", 404, false),
