@@ -8,6 +8,7 @@ use crate::driver::{Born, Driver};
 use crate::flows::{Flows, LoadedFlow};
 use crate::inputs;
 use crate::memory::{Memory, trigger_value};
+use crate::outside;
 use crate::scope::{ExprScope, Services};
 use indexmap::IndexMap;
 use semel_core::admission::*;
@@ -165,10 +166,11 @@ pub fn prepare(
     let scope = ExprScope { services, workspace, flow: &flow, memory: &memory, run: None, now };
     let begun = match sketch {
         Some(sketch) => sketch,
-        None => begin(services, &occurrence, &scope, now)?,
+        // What makes an event that event must be the same when it comes again.
+        None => outside::without(|| begin(services, &occurrence, &scope, now))?,
     };
     let ended = checks::ended(&occurrence, &scope)?;
-    let lane = lane_for(&occurrence, flow.index.flow.lane.as_ref(), &flow, &scope)?;
+    let lane = outside::without(|| lane_for(&occurrence, flow.index.flow.lane.as_ref(), &flow, &scope))?;
     let trigger_labels = trigger.map(|t| render_labels(t, &scope)).transpose()?.unwrap_or_default();
     let mut all_labels: IndexMap<String, String> = labels.into_iter().collect();
     all_labels.extend(trigger_labels);

@@ -7,6 +7,7 @@ use crate::driver::{Born, Driver, Happened};
 use crate::errands::Bells;
 use crate::files::Upload;
 use crate::flows::{Flows, LoadedFlow};
+use crate::outside;
 use crate::polling::Poll;
 use crate::ports::{Aside, Clock, Entropy, Performer};
 use crate::scope::Services;
@@ -255,6 +256,21 @@ impl Engine {
         self.admit_once(occurrence, None, Some(hearing)).await
     }
 
+    /// Reads what expressions of inputs ask the outside for, before anything is stored.
+    async fn prepared(
+        &self,
+        occurrence: Occurrence,
+        sketch: Option<AdmitRequest>,
+        now: Millis,
+    ) -> Result<AdmitRequest, AdmitError> {
+        if !outside::may_ask(&occurrence.flow.index.flow.inputs) {
+            return away::noticed(|| prepare(&self.services, occurrence, sketch, None, now))?;
+        }
+        let (workspace, performer) = (occurrence.workspace.clone(), self.performer.as_ref());
+        let act = || away::noticed(|| prepare(&self.services, occurrence.clone(), sketch.clone(), None, now));
+        outside::answered(&self.services, performer, &self.limits, &workspace, act).await?
+    }
+
     async fn admit_once(
         &self,
         occurrence: Occurrence,
@@ -278,7 +294,7 @@ impl Engine {
                 None => looked = true,
             }
         }
-        let prepared = away::noticed(|| prepare(&self.services, occurrence, sketch, None, now))??;
+        let prepared = self.prepared(occurrence, sketch, now).await?;
         let announced = self.flows.is_heard(&prepared.workspace, ENDED_AT_ADMISSION);
         let request = AdmitRequest { tick, hearing, announced, ..prepared };
         if request.key.is_some()

@@ -5,6 +5,7 @@ use crate::flows::LoadedFlow;
 use crate::handle::Engine;
 use crate::inputs;
 use crate::memory::Memory;
+use crate::outside;
 use crate::scope::{ExprScope, RunScope};
 use semel_core::ir::InputDef;
 use semel_core::run::{RunState, StepKey, decode_events};
@@ -56,11 +57,14 @@ impl Engine {
     }
 
     /// Checks each declared input by itself.
-    pub fn check_inputs(&self, workspace: &WorkspaceId, flow: &LoadedFlow, given: &Json) -> Vec<CheckedInput> {
+    pub async fn check_inputs(&self, workspace: &WorkspaceId, flow: &LoadedFlow, given: &Json) -> Vec<CheckedInput> {
         let memory = Memory::default();
         let now = self.store().now();
-        let scope = ExprScope { services: &self.services, workspace, flow, memory: &memory, run: None, now };
-        each_by_itself(&flow.index.flow.inputs, given, &scope)
+        let act = || {
+            let scope = ExprScope { services: &self.services, workspace, flow, memory: &memory, run: None, now };
+            each_by_itself(&flow.index.flow.inputs, given, &scope)
+        };
+        outside::answered(&self.services, self.performer().as_ref(), self.limits(), workspace, act).await
     }
 
     /// Evaluates a text as a task of the run would, at a step of it or at none. `None`: there is no such run. What the

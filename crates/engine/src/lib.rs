@@ -33,6 +33,7 @@ mod listening;
 mod masking;
 mod memory;
 mod ops;
+mod outside;
 mod pauses;
 mod polling;
 pub mod ports;

@@ -6,6 +6,7 @@ use crate::errands::PollBook;
 use crate::files::{self, Question};
 use crate::flows::LoadedFlow;
 use crate::memory::{Memory, Round};
+use crate::outside;
 use crate::ports::Entropy;
 use crate::secrets::Secrets;
 use crate::task_book::TaskBook;
@@ -369,6 +370,7 @@ impl Scope for ExprScope<'_> {
         }
         match name {
             "encrypt" | "decrypt" => Some(cipher::answer(self.services, self.workspace, name, args, named)),
+            "http" => Some(outside::http(args, named)),
             "isPublicHoliday" => Some(is_public_holiday(args, named)),
             "errorLogs" => Some(Ok(Value::list(self.memory.errors.clone()))),
             "yaml" => Some(match args {

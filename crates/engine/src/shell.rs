@@ -236,6 +236,14 @@ impl Shell {
                     let _ = sender.send(Message::Happened(Happened::Performed { run, step, send, outcome }));
                 }));
             }
+            Out::Read { run, place, key, request } => {
+                let (performer, sender) = (self.performer.clone(), self.sender.clone());
+                self.aside.run(Box::pin(async move {
+                    let outcome = performer.perform(*request).await;
+                    // The receiver is gone only when the process stops; the next one reads again.
+                    let _ = sender.send(Message::Happened(Happened::Read { run, place, key, outcome }));
+                }));
+            }
             Out::Answer { ticket, answer } => {
                 if let Some(asking) = self.tickets.remove(&ticket) {
                     // The caller may have gone away.

@@ -60,6 +60,7 @@ const HOSTED: &[&str] = &[
     "fileExists",
     "fileSize",
     "fileURI",
+    "http",
     "isFileEmpty",
     "isPublicHoliday",
     "read",

@@ -8,6 +8,7 @@ use crate::flows::{Flows, LoadedFlow};
 use crate::hearing::state_word;
 use crate::masking::Mask;
 use crate::memory::{Memory, trigger_value};
+use crate::outside::Answers;
 use crate::scope::Services;
 use semel_core::admission::Busy;
 use semel_core::run::{
@@ -145,6 +146,10 @@ pub struct Active {
     pub events_since_snapshot: usize,
     /// What needs a read that the store has refused for now.
     pub later: Vec<Action>,
+    /// What the evaluation of a step (none: of the outputs) has read so far, until it has come to its end.
+    pub answers: BTreeMap<Option<StepKey>, Answers>,
+    /// Reads that are out, with what to mask in their answers.
+    pub reading: BTreeMap<(Option<StepKey>, Hash16), Vec<Mask>>,
 }
 
 /// A store that is away for now is not a flow that cannot be read.
@@ -213,6 +218,8 @@ impl Active {
             stale_timers: Vec::new(),
             events_since_snapshot,
             later: Vec::new(),
+            answers: BTreeMap::new(),
+            reading: BTreeMap::new(),
         }
     }
 }

@@ -20,6 +20,7 @@ mod commit;
 mod control;
 mod failures;
 pub(crate) mod outcome;
+mod reads;
 mod settle;
 mod wishes;
 
@@ -30,6 +31,7 @@ use crate::conductor::{moments, sub_workflow_output};
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::hearing::state_word;
+use crate::outside;
 use crate::scope::{ExprScope, RunScope, Services};
 use active::{Active, InTheAir, Loaded, Origin, Queued};
 use control::control_input;
@@ -78,6 +80,13 @@ pub enum Happened {
     Fenced(RunId),
     /// What this run could not read may be readable again.
     Later(RunId),
+    /// What an expression asked for is there.
+    Read {
+        run: RunId,
+        place: Option<StepKey>,
+        key: Hash16,
+        outcome: Outcome,
+    },
     Timer {
         workspace: WorkspaceId,
         run: RunId,
@@ -132,6 +141,13 @@ pub enum Out {
         run: RunId,
         step: StepKey,
         send: u32,
+        request: Box<Request>,
+    },
+    /// Read, then tell by [`Happened::Read`].
+    Read {
+        run: RunId,
+        place: Option<StepKey>,
+        key: Hash16,
         request: Box<Request>,
     },
     Answer {
@@ -280,6 +296,7 @@ impl Driver {
             Happened::Timer { workspace, run, timer } => self.timer(&workspace, run, timer, now),
             Happened::Committed { workspace, run, no, answer } => self.committed(&workspace, run, no, answer, now),
             Happened::Later(run) => self.later(run, now),
+            Happened::Read { run, place, key, outcome } => self.read(run, place, key, outcome, now),
             Happened::Performed { run, step, send, outcome } => self.performed(run, step, send, outcome, now),
             Happened::Control { workspace, run, control, by, ticket } => {
                 self.control(&workspace, run, control, by, ticket, now)
@@ -646,8 +663,15 @@ impl Driver {
             Action::Evaluate(_) | Action::EvaluateOutputs if self.stopping => {}
             Action::Evaluate(step) => {
                 let mut found = Found::default();
-                let result = away::noticed(|| self.evaluator(active, Some(&step), now).step(&step, &mut found));
+                let place = Some(step.clone());
+                let evaluate = || self.evaluator(active, Some(&step), now).step(&step, &mut found);
+                let result = away::noticed(|| outside::asking(&active.answers_at(&place), evaluate));
                 let Ok(result) = result else { return self.act_later(active, Action::Evaluate(step)) };
+                let result = match result {
+                    Ok(result) => result,
+                    Err(need) => return self.ask(active, place, need, Action::Evaluate(step)),
+                };
+                active.answers.remove(&place);
                 let result = result.map(|found| breakpoints::marked(found, &step, active));
                 active.logs_ready.insert(step.clone(), found.logs);
                 if let Some(op) = found.op {
@@ -660,8 +684,14 @@ impl Driver {
                 active.queue.push_front(Queued::new(Input::Evaluated { step, result, retry }));
             }
             Action::EvaluateOutputs => {
-                let result = away::noticed(|| self.evaluator(active, None, now).outputs());
+                let evaluate = || self.evaluator(active, None, now).outputs();
+                let result = away::noticed(|| outside::asking(&active.answers_at(&None), evaluate));
                 let Ok(result) = result else { return self.act_later(active, Action::EvaluateOutputs) };
+                let result = match result {
+                    Ok(result) => result,
+                    Err(need) => return self.ask(active, None, need, Action::EvaluateOutputs),
+                };
+                active.answers.remove(&None);
                 active.queue.push_front(Queued::new(Input::OutputsEvaluated(result)));
             }
             Action::Perform { step, send } if planted!(SentBeforeIntent) => self.perform(active, step, send, now),
@@ -670,8 +700,15 @@ impl Driver {
                 if !active.ops_ready.contains_key(&step) {
                     let mut found = Found::default();
                     // Only after a crash: the op was decided but never carried out.
-                    let result = away::noticed(|| self.evaluator(active, Some(&step), now).step(&step, &mut found));
+                    let place = Some(step.clone());
+                    let evaluate = || self.evaluator(active, Some(&step), now).step(&step, &mut found);
+                    let result = away::noticed(|| outside::asking(&active.answers_at(&place), evaluate));
                     let Ok(result) = result else { return self.act_later(active, Action::Op(step)) };
+                    let result = match result {
+                        Ok(result) => result,
+                        Err(need) => return self.ask(active, place, need, Action::Op(step)),
+                    };
+                    active.answers.remove(&place);
                     if let Err(failure) = result {
                         tracing::warn!(run = %active.run, step = %step, code = failure.code, "an op no longer evaluates");
                     }

@@ -14,6 +14,7 @@ mod handle;
 mod kinds;
 mod pauses;
 mod races;
+mod reads;
 mod sweeps;
 mod triggers;
 mod whole;

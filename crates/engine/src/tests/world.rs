@@ -296,6 +296,13 @@ impl World {
                 self.boundary += 1;
                 self.queue.push_back(Happened::Performed { run, step, send, outcome });
             }
+            Out::Read { run, place, key, request } => {
+                let uri = request.config["uri"].as_str().unwrap_or_default().to_owned();
+                let before = self.calls.iter().filter(|call| call.uri == uri).count();
+                self.calls.push(Call { uri, key: None, config: request.config.clone() });
+                let outcome = (self.answer)(&request, before);
+                self.queue.push_back(Happened::Read { run, place, key, outcome });
+            }
             Out::Answer { ticket, answer } => {
                 self.answers.insert(ticket, answer);
             }

@@ -13,7 +13,7 @@ pub async fn post(call: Call) -> Answer {
     let flow = create::find_flow(&call)?;
     let mut files = Names::default();
     let inputs = Json::Object(create::inputs(&form::read(&call, &mut files).await?, &flow));
-    let mut checked = call.app.engine().check_inputs(&call.workspace()?, &flow, &inputs);
+    let mut checked = call.app.engine().check_inputs(&call.workspace()?, &flow, &inputs).await;
     with_files(&mut checked, &files);
     let checks = if flow.index.flow.checks.is_empty() {
         Vec::new()
