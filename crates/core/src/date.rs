@@ -79,6 +79,20 @@ pub fn in_zone(at: Millis, timezone: &str) -> String {
     }
 }
 
+/// What the clocks of a zone show at an instant, as if it were in UTC.
+pub fn clock_time(at: Millis, timezone: &str) -> Millis {
+    let zoned = jiff::Timestamp::from_millisecond(at.0).ok().zip(TimeZone::get(timezone.trim()).ok());
+    zoned.map_or(at, |(instant, zone)| at.plus(i64::from(zone.to_offset(instant).seconds()) * 1_000))
+}
+
+/// When the clocks of a zone show this. What they skip is as long after the gap.
+pub fn at_clock_time(shown: Millis, timezone: &str) -> Millis {
+    let civil = jiff::Timestamp::from_millisecond(shown.0).ok().map(|at| Offset::UTC.to_datetime(at));
+    let zoned = civil.zip(TimeZone::get(timezone.trim()).ok());
+    let at = zoned.and_then(|(civil, zone)| zone.to_timestamp(civil).ok());
+    at.map_or(shown, |at| Millis(at.as_millisecond()))
+}
+
 fn weekday(day: DayOfWeek) -> Weekday {
     match day {
         DayOfWeek::Monday => Weekday::Monday,

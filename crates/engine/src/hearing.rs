@@ -269,13 +269,13 @@ fn needs_attempts<'a>(conditions: impl Iterator<Item = &'a Condition>) -> bool {
     false
 }
 
-/// Marks what this change meets; true when all is met and the change has met some of it.
+/// Marks what this change meets; true when enough is met and the change has met some of it.
 fn advance(window: &Preconditions, windows: &mut Windows, now: Millis, meets: &dyn Fn(&Condition) -> bool) -> bool {
     let is_open = |state: &WindowState| state.start <= now && now <= state.end;
     let mut state = match windows.get(&window.id).filter(|state| is_open(state)) {
         Some(state) => state.clone(),
         None => {
-            let (start, end) = window.window.around(now);
+            let (start, end) = window.around(now);
             WindowState { start, end, met: BTreeSet::new() }
         }
     };
@@ -288,9 +288,9 @@ fn advance(window: &Preconditions, windows: &mut Windows, now: Millis, meets: &d
         return false;
     }
     state.met.extend(met.into_iter().cloned());
-    let all = window.conditions.keys().all(|name| state.met.contains(name));
+    let enough = window.is_enough(|name| state.met.contains(name));
     windows.insert(window.id.clone(), state);
-    all
+    enough
 }
 
 /// What the flow sees as `trigger`.

@@ -2,6 +2,7 @@
 
 use super::Template;
 use crate::Millis;
+use crate::date;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -234,9 +235,34 @@ pub struct Preconditions {
     /// Once all are met, all must be met anew.
     pub reset_on_success: bool,
     pub conditions: IndexMap<String, Condition>,
+    /// So many of them are enough; without it, it takes all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<u32>,
+    /// Where the times of the window are those of the clock; without it, in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
 }
 
-/// How long a condition that was met counts as met. Times of the day are in UTC.
+impl Preconditions {
+    /// As [`TimeWindow::around`], in the zone of the window.
+    pub fn around(&self, now: Millis) -> (Millis, Millis) {
+        match (&self.timezone, self.window) {
+            (Some(zone), window) if !matches!(window, TimeWindow::SlidingWindow { .. }) => {
+                let (start, end) = window.around(date::clock_time(now, zone));
+                (date::at_clock_time(start, zone), date::at_clock_time(end, zone))
+            }
+            (_, window) => window.around(now),
+        }
+    }
+
+    /// Whether enough of them have been met.
+    pub fn is_enough(&self, is_met: impl Fn(&str) -> bool) -> bool {
+        let met = self.conditions.keys().filter(|name| is_met(name)).count();
+        met >= self.at_least.map_or(self.conditions.len(), |least| least as usize)
+    }
+}
+
+/// How long a condition that was met counts as met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TimeWindow {
@@ -311,5 +337,33 @@ mod tests {
         assert_eq!(around(part, now), pair("2026-01-02T01:00:00", "2026-01-02T02:00:00"));
         let slide = TimeWindow::SlidingWindow { window_ms: 3_600_000 };
         assert_eq!(around(slide, now), pair("2026-01-02T13:30:00", "2026-01-02T14:30:00"));
+    }
+
+    #[test]
+    fn the_times_of_a_window_are_those_of_its_zone() {
+        let of = |window: TimeWindow, zone: Option<&str>| Preconditions {
+            id: "p".into(),
+            window,
+            reset_on_success: true,
+            conditions: IndexMap::new(),
+            at_least: None,
+            timezone: zone.map(str::to_owned),
+        };
+        let around = |window: TimeWindow, zone: Option<&str>, now: &str| {
+            let (start, end) = of(window, zone).around(Millis::parse_rfc3339(now).expect("an instant"));
+            [start, end].map(|at| at.to_rfc3339()[..19].to_owned())
+        };
+        let hour = 3_600_000;
+        let part = TimeWindow::DailyTimeWindow { start_ms: 9 * hour, end_ms: 17 * hour };
+        let (winter, summer) = ("2026-01-02T23:30:00Z", "2026-07-02T23:30:00Z");
+        assert_eq!(around(part, None, winter), ["2026-01-02T09:00:00", "2026-01-02T17:00:00"]);
+        // There it is the next day already.
+        let berlin = Some("Europe/Berlin");
+        assert_eq!(around(part, berlin, winter), ["2026-01-03T08:00:00", "2026-01-03T16:00:00"]);
+        assert_eq!(around(part, berlin, summer), ["2026-07-03T07:00:00", "2026-07-03T15:00:00"]);
+        let day = TimeWindow::DurationWindow { window_ms: 24 * hour, advance_ms: 0 };
+        assert_eq!(around(day, berlin, "2026-03-29T12:00:00Z"), ["2026-03-28T23:00:00", "2026-03-29T21:59:59"]);
+        let slide = TimeWindow::SlidingWindow { window_ms: hour };
+        assert_eq!(around(slide, berlin, winter), ["2026-01-02T23:30:00", "2026-01-03T00:30:00"]);
     }
 }

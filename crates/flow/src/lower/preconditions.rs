@@ -86,7 +86,8 @@ impl<'a> Context<'a> {
             None => TimeWindow::DurationWindow { window_ms: DAY_MS, advance_ms: 0 },
         };
         let reset_on_success = self.flag(&fields, "resetOnSuccess", true);
-        Some(Preconditions { id: id?, window, reset_on_success, conditions })
+        let (at_least, timezone) = (None, None);
+        Some(Preconditions { id: id?, window, reset_on_success, conditions, at_least, timezone })
     }
 
     /// The older form: a map of conditions by name.
@@ -115,7 +116,9 @@ impl<'a> Context<'a> {
             }
         };
         let reset_on_success = self.flag(fields, "resetOnSuccess", true);
-        Some(Condition::Multiple(Preconditions { id: id?, window, reset_on_success, conditions }))
+        let (at_least, timezone) = (None, None);
+        let all = Preconditions { id: id?, window, reset_on_success, conditions, at_least, timezone };
+        Some(Condition::Multiple(all))
     }
 
     /// `dependsOn` with its `window` and `mode`: what must come together, or what alone is enough.
@@ -135,20 +138,35 @@ impl<'a> Context<'a> {
             self.error(codes::MISSING_FIELD, &node.at, "`dependsOn` names no flow");
         }
         let found: Vec<Condition> = items.iter().filter_map(|item| self.dependency(item)).collect();
-        let (window, once) = self.open_window(fields)?;
-        match fields.get("mode").map_or(Some("ALL"), |node| self.word(node, "mode", &["ALL", "ANY", "AT_LEAST"]))? {
+        let (window, once, timezone) = self.open_window(fields)?;
+        let counted = self.at_least(fields, items.len());
+        let mode = match fields
+            .get("mode")
+            .map_or(Some("ALL"), |node| self.word(node, "mode", &["ALL", "ANY", "AT_LEAST"]))?
+        {
             "ANY" => return Some(Depends::Any(Condition::Or { conditions: found })),
-            "AT_LEAST" => {
-                let message = "`mode: AT_LEAST` is known in Kestra, and this build counts none";
-                let finding = Finding::error(codes::NOT_BUILT, fields.key_at("mode"), message);
-                self.report(finding.suggest("use ALL or ANY"));
+            "AT_LEAST" if fields.get("minSatisfied").is_none() => {
+                let message = "`mode: AT_LEAST` needs `minSatisfied`: how many are enough";
+                self.error(codes::MISSING_FIELD, &fields.key_at("mode"), message);
                 return None;
             }
-            _ => {}
-        }
+            mode => mode,
+        };
+        let at_least = if mode == "AT_LEAST" { Some(counted?) } else { None };
         let conditions = (1..).map(|place| format!("condition_{place}")).zip(found).collect();
         let id = format!("depends_on_{trigger}");
-        Some(Depends::All(Preconditions { id, window, reset_on_success: once, conditions }))
+        Some(Depends::All(Preconditions { id, window, reset_on_success: once, conditions, at_least, timezone }))
+    }
+
+    /// How many of so many are enough, which only one mode asks.
+    fn at_least(&mut self, fields: &Fields<'a>, count: usize) -> Option<u32> {
+        let node = fields.get("minSatisfied")?;
+        let mode = fields.get("mode").and_then(|node| node.scalar()).map(|scalar| scalar.text.as_str());
+        if !mode.is_some_and(|mode| mode.eq_ignore_ascii_case("AT_LEAST")) {
+            let message = "`minSatisfied` changes nothing without `mode: AT_LEAST`";
+            self.report(Finding::warning(codes::NO_EFFECT, fields.key_at("minSatisfied"), message));
+        }
+        self.count(node, "minSatisfied", 1, u32::try_from(count.max(1)).unwrap_or(u32::MAX))
     }
 
     fn dependency(&mut self, node: &'a Node) -> Option<Condition> {
@@ -168,10 +186,10 @@ impl<'a> Context<'a> {
         Some(Condition::Not { conditions: vec![fails(upstream), fails(Condition::When { expression })] })
     }
 
-    /// The window, and whether it fires once only.
-    fn open_window(&mut self, fields: &Fields<'a>) -> Option<(TimeWindow, bool)> {
+    /// The window, whether it fires once only, and in which zone its times are.
+    fn open_window(&mut self, fields: &Fields<'a>) -> Option<(TimeWindow, bool, Option<String>)> {
         let Some(node) = fields.get("window") else {
-            return Some((TimeWindow::DurationWindow { window_ms: DAY_MS, advance_ms: 0 }, true));
+            return Some((TimeWindow::DurationWindow { window_ms: DAY_MS, advance_ms: 0 }, true, None));
         };
         let window = self.fields(node, OPEN)?;
         let once = self.flag(&window, "fireOnce", false);
@@ -182,12 +200,11 @@ impl<'a> Context<'a> {
             let message = format!("`{first}` and `{second}` are two kinds of window; give one of them");
             self.error(codes::CONFLICT, &window.key_at(second), message);
         }
-        if let Some(node) = window.get("timezone")
-            && !matches!(self.literal(node, "timezone")?, "UTC" | "Etc/UTC" | "Z")
-        {
-            let finding = Finding::error(codes::NOT_BUILT, node.at.clone(), "times of a window are in UTC here");
-            self.report(finding.suggest("write its times in UTC"));
-        }
+        let timezone = match window.get("timezone") {
+            Some(node) if node.scalar().is_some_and(|scalar| scalar.text == "Z") => None,
+            Some(node) => Some(self.timezone(node)?),
+            None => None,
+        };
         let length = |context: &mut Self, name: &str| match window.get(name) {
             Some(node) => context.positive_duration(node, name),
             None => Some(DAY_MS),
@@ -201,7 +218,7 @@ impl<'a> Context<'a> {
                 TimeWindow::DurationWindow { window_ms: length(self, "every")?, advance_ms }
             }
         };
-        Some((window, once))
+        Some((window, once, timezone))
     }
 
     fn part_of_day(&mut self, fields: &Fields<'a>, from: &str, to: &str) -> Option<TimeWindow> {

@@ -350,7 +350,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn timezone(&mut self, node: &'a Node) -> Option<String> {
+    pub fn timezone(&mut self, node: &'a Node) -> Option<String> {
         let text = self.literal(node, "timezone")?;
         if let Ok(zone) = TimeZone::get(text)
             && zone.iana_name().is_some()
