@@ -149,7 +149,7 @@ fn unknown_type() {
     5 |     type: io.kestra.plugin.scripts.python.Script
       |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = note: expected one of: flow.Sequential, flow.Parallel, flow.If, flow.Switch, flow.ForEach, flow.AllowFailure, flow.WorkingDirectory, flow.Dag, flow.LoopUntil, flow.Loop, flow.Sleep, flow.Pause, flow.Subflow, flow.ForEachItem, execution.Exit, log.Log, debug.Return, http.Request, storage.Write, storage.Split, storage.FilterItems, execution.Labels
+      = note: expected one of: flow.Sequential, flow.Parallel, flow.If, flow.Switch, flow.ForEach, flow.AllowFailure, flow.WorkingDirectory, flow.Dag, flow.LoopUntil, flow.Loop, flow.Sleep, flow.Pause, flow.Approval, flow.Subflow, flow.ForEachItem, execution.Exit, log.Log, debug.Return, http.Request, storage.Write, storage.Split, storage.FilterItems, execution.Labels
     "#);
     assert_snapshot!(shown(&tasks("  - id: a\n    type: Log\n    message: hi\n")), @r#"
     error[unknown_type]: no task type `Log`
