@@ -112,6 +112,19 @@ pub enum AdmitError {
     Store(#[from] StoreError),
 }
 
+impl AdmitError {
+    /// For whoever asked in the middle of something else: which inputs, and why.
+    pub(crate) fn in_words(self) -> String {
+        match self {
+            AdmitError::Inputs(fields) => {
+                let text: Vec<String> = fields.into_iter().map(|f| format!("{}: {}", f.field, f.message)).collect();
+                text.join("; ")
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     pub field: String,

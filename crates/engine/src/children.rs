@@ -167,12 +167,9 @@ impl Evaluator<'_> {
             root: self.family.root,
             depth: self.family.depth + 1,
         };
-        let mut request = prepare(self.services, occurrence, None, Some(lineage), self.now).map_err(|e| match e {
-            AdmitError::Inputs(fields) => {
-                let text: Vec<String> = fields.into_iter().map(|f| format!("{}: {}", f.field, f.message)).collect();
-                Failure::new("input_invalid", text.join("; "))
-            }
-            other => Failure::new("subflow_refused", other.to_string()),
+        let mut request = prepare(self.services, occurrence, None, Some(lineage), self.now).map_err(|error| {
+            let code = if matches!(error, AdmitError::Inputs(_)) { "input_invalid" } else { "subflow_refused" };
+            Failure::new(code, error.in_words())
         })?;
         // Another key comes with what its twins get.
         if request.key.as_ref().is_none_or(|key| key.source == KeySource::Intrinsic) {

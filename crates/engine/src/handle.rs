@@ -256,7 +256,7 @@ impl Engine {
         self.admit_once(occurrence, None, Some(hearing)).await
     }
 
-    /// Reads what expressions of inputs ask the outside for, before anything is stored.
+    /// Sees to what expressions of inputs ask for, before anything of the event is stored.
     async fn prepared(
         &self,
         occurrence: Occurrence,
@@ -266,9 +266,11 @@ impl Engine {
         if !outside::may_ask(&occurrence.flow.index.flow.inputs) {
             return away::noticed(|| prepare(&self.services, occurrence, sketch, None, now))?;
         }
-        let (workspace, performer) = (occurrence.workspace.clone(), self.performer.as_ref());
+        let workspace = occurrence.workspace.clone();
+        let key = occurrence.caller_key.as_ref().or(occurrence.intrinsic_key.as_ref());
+        let event = key.map(|key| format!("{} {key}", occurrence.flow.flow_ref));
         let act = || away::noticed(|| prepare(&self.services, occurrence.clone(), sketch.clone(), None, now));
-        outside::answered(&self.services, performer, &self.limits, &workspace, act).await?
+        outside::answered(self, &workspace, event.as_deref(), act).await?
     }
 
     async fn admit_once(

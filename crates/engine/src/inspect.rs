@@ -64,7 +64,7 @@ impl Engine {
             let scope = ExprScope { services: &self.services, workspace, flow, memory: &memory, run: None, now };
             each_by_itself(&flow.index.flow.inputs, given, &scope)
         };
-        outside::answered(&self.services, self.performer().as_ref(), self.limits(), workspace, act).await
+        outside::answered(self, workspace, None, act).await
     }
 
     /// Evaluates a text as a task of the run would, at a step of it or at none. `None`: there is no such run. What the

@@ -7,6 +7,7 @@
 mod admit;
 mod again;
 pub mod api;
+mod asked_flows;
 mod away;
 mod background;
 mod batches;

@@ -1,13 +1,16 @@
-//! `http()` in expressions: evaluation stops with what it needs, the need is read, and the same is evaluated again.
+//! `http()` and `subflow()` in expressions: evaluation stops with what it needs, the need is seen to, and the same is
+//! evaluated again.
 //!
 //! Only reads are asked for (GET and HEAD), so asking twice does no harm: a crash before the result of the evaluation is
 //! durable reads again, and nothing had been decided. All that one evaluation asks for is kept until it has come to its
 //! end, so that it sees one answer to one request however often it is begun; the result is journaled like any other.
 //! The request goes where those of `http.Request` go, through the guarded client. Evaluation never leaves its thread.
+//! Flows are run for the inputs of others only, before there is a run ([`crate::asked_flows`]).
 
+use crate::asked_flows::Call;
 use crate::driver::outcome::translate;
+use crate::handle::Engine;
 use crate::masking::Mask;
-use crate::ports::Performer;
 use crate::scope::Services;
 use semel_core::ir::InputDef;
 use semel_core::limits::Limits;
@@ -32,8 +35,14 @@ const ARGUMENTS: [&str; 8] = ["uri", "method", "query", "body", "contentType", "
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
     pub key: Hash16,
-    /// As stored: with holes where secrets are.
-    config: Json,
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum What {
+    /// A request, as stored: with holes where secrets are.
+    Read(Json),
+    Run(Box<Call>),
 }
 
 /// What came of the requests of one evaluation: bodies in stored form, or why there is none.
@@ -49,6 +58,8 @@ impl Answers {
 struct Asking {
     answers: Answers,
     need: Option<Need>,
+    /// There is no run yet, so that flows may be run.
+    before: bool,
 }
 
 thread_local! {
@@ -57,7 +68,11 @@ thread_local! {
 
 /// What `act` came to; `Err` with what it could not go on without, whatever was made of that.
 pub fn asking<T>(answers: &Answers, act: impl FnOnce() -> T) -> Result<T, Need> {
-    ASKING.set(Some(Asking { answers: answers.clone(), need: None }));
+    asking_at(answers, false, act)
+}
+
+fn asking_at<T>(answers: &Answers, before: bool, act: impl FnOnce() -> T) -> Result<T, Need> {
+    ASKING.set(Some(Asking { answers: answers.clone(), need: None, before }));
     let out = act();
     match ASKING.take().and_then(|asking| asking.need) {
         Some(need) => Err(need),
@@ -73,36 +88,59 @@ pub fn without<T>(act: impl FnOnce() -> T) -> T {
     out
 }
 
-/// The function.
+/// The function that reads.
 pub fn http(args: &[Value], named: &[(String, Value)]) -> Result<Value, String> {
     let config = config_of(args, named)?.to_stored();
     let key = Hash16::of(&[config.to_string().as_bytes()]);
-    ASKING.with_borrow_mut(|asking| {
-        let Some(asking) = asking else {
-            return Err("http() is not asked here: use it in tasks, outputs and inputs".to_owned());
-        };
-        match asking.answers.0.get(&key) {
-            Some(answer) => answer.clone().map(|stored| Value::from_stored(&stored)),
-            None if asking.answers.0.len() >= REQUESTS_MAX => {
-                Err(format!("expressions that are evaluated together make {REQUESTS_MAX} requests at most"))
-            }
-            None => {
-                asking.need.get_or_insert(Need { key, config });
-                Err("the answer to http() is not there yet".to_owned())
-            }
-        }
+    ASKING.with_borrow_mut(|asking| match asking {
+        Some(asking) => asking.answer(Need { key, what: What::Read(config) }),
+        None => Err("http() is not asked here: use it in tasks, outputs and inputs".to_owned()),
     })
 }
 
-fn config_of(args: &[Value], named: &[(String, Value)]) -> Result<Value, String> {
-    if let Some((name, _)) = named.iter().find(|(name, _)| !ARGUMENTS.contains(&name.as_str())) {
-        return Err(format!("http() has no argument `{name}`; it has {}", ARGUMENTS.join(", ")));
+/// The function that runs a flow.
+pub fn subflow(args: &[Value], named: &[(String, Value)]) -> Result<Value, String> {
+    let call = Call::read(args, named)?;
+    ASKING.with_borrow_mut(|asking| match asking.as_mut().filter(|asking| asking.before) {
+        Some(asking) => asking.answer(Need { key: call.key(), what: What::Run(Box::new(call)) }),
+        None => Err("subflow() is for the inputs of a flow: in a task use one of type flow.Subflow".to_owned()),
+    })
+}
+
+impl Asking {
+    fn answer(&mut self, need: Need) -> Result<Value, String> {
+        match self.answers.0.get(&need.key) {
+            Some(answer) => answer.clone().map(|stored| Value::from_stored(&stored)),
+            None if self.answers.0.len() >= REQUESTS_MAX => {
+                Err(format!("expressions that are evaluated together make {REQUESTS_MAX} requests at most"))
+            }
+            None => {
+                self.need.get_or_insert(need);
+                Err("the answer is not there yet".to_owned())
+            }
+        }
     }
-    let argument = |name: &str| {
-        let at = ARGUMENTS.iter().position(|known| *known == name)?;
-        let found = named.iter().find(|(known, _)| known == name).map(|(_, value)| value).or_else(|| args.get(at));
-        found.filter(|value| **value != Value::Null)
-    };
+}
+
+/// An argument of a function, by its name or its place; `None` where it is null too.
+pub fn argument_of<'a>(
+    function: &str,
+    known: &[&str],
+    args: &'a [Value],
+    named: &'a [(String, Value)],
+    name: &str,
+) -> Result<Option<&'a Value>, String> {
+    if let Some((name, _)) = named.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return Err(format!("{function} has no argument `{name}`; it has {}", known.join(", ")));
+    }
+    let placed = || known.iter().position(|other| *other == name).and_then(|at| args.get(at));
+    let found = named.iter().find(|(other, _)| other == name).map(|(_, value)| value).or_else(placed);
+    Ok(found.filter(|value| **value != Value::Null))
+}
+
+fn config_of(args: &[Value], named: &[(String, Value)]) -> Result<Value, String> {
+    argument_of("http()", &ARGUMENTS, args, named, "uri")?;
+    let argument = |name: &str| argument_of("http()", &ARGUMENTS, args, named, name).ok().flatten();
     let method = match argument("method") {
         None => "GET".to_owned(),
         Some(Value::Str(word)) => word.to_ascii_uppercase(),
@@ -173,7 +211,10 @@ pub fn request_of(
         masks.borrow_mut().push((part.clone(), text.clone()));
         Ok(text)
     };
-    let config = Value::from_stored(&need.config).fill(&fill)?;
+    let What::Read(config) = &need.what else {
+        return Err("subflow() is for the inputs of a flow".to_owned());
+    };
+    let config = Value::from_stored(config).fill(&fill)?;
     let request = Request {
         step_id: need.key.hex(),
         type_name: TYPE.to_owned(),
@@ -221,7 +262,7 @@ pub fn answer_of(
 
 /// Whether inputs may ask for something before there is a run. Too often costs a copy, never a wrong answer.
 pub fn may_ask(inputs: &[InputDef]) -> bool {
-    let asks = |text: &str| text.contains("http");
+    let asks = |text: &str| text.contains("http") || text.contains("subflow");
     inputs.iter().any(|input| {
         let defaults = input.defaults.as_ref().is_some_and(|json| asks(&json.to_string()));
         let condition = input.depends_on.as_ref().and_then(|depends| depends.condition.as_deref());
@@ -229,23 +270,27 @@ pub fn may_ask(inputs: &[InputDef]) -> bool {
     })
 }
 
-/// Evaluates, and reads what that needs, until it has all.
+/// Evaluates what inputs come to, and sees to what that needs, until it has all. `event`: what the event is known by, if
+/// it has a key.
 pub async fn answered<T>(
-    services: &Services,
-    performer: &dyn Performer,
-    limits: &Limits,
+    engine: &Engine,
     workspace: &WorkspaceId,
+    event: Option<&str>,
     mut act: impl FnMut() -> T,
 ) -> T {
+    let (services, performer) = (engine.services(), engine.performer());
     let mut answers = Answers::default();
     loop {
-        let need = match asking(&answers, &mut act) {
+        let need = match asking_at(&answers, true, &mut act) {
             Ok(out) => return out,
             Err(need) => need,
         };
-        let answer = match request_of(services, limits, workspace, &need) {
-            Ok((request, masks)) => answer_of(services, workspace, performer.perform(request).await, &masks),
-            Err(message) => Err(message),
+        let answer = match &need.what {
+            What::Run(call) => engine.run_asked(workspace, call, event).await,
+            What::Read(_) => match request_of(services, engine.limits(), workspace, &need) {
+                Ok((request, masks)) => answer_of(services, workspace, performer.perform(request).await, &masks),
+                Err(message) => Err(message),
+            },
         };
         answers.put(need.key, answer);
     }

@@ -371,6 +371,7 @@ impl Scope for ExprScope<'_> {
         match name {
             "encrypt" | "decrypt" => Some(cipher::answer(self.services, self.workspace, name, args, named)),
             "http" => Some(outside::http(args, named)),
+            "subflow" => Some(outside::subflow(args, named)),
             "isPublicHoliday" => Some(is_public_holiday(args, named)),
             "errorLogs" => Some(Ok(Value::list(self.memory.errors.clone()))),
             "yaml" => Some(match args {

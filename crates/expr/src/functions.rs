@@ -64,6 +64,7 @@ const HOSTED: &[&str] = &[
     "isFileEmpty",
     "isPublicHoliday",
     "read",
+    "subflow",
     "yaml",
 ];
 
