@@ -13,6 +13,7 @@
 //! | [`javascript`] | scripts of Conductor's definitions, in processes of their own |
 //! | [`script`] | processes: where they run, what they say, how they end |
 //! | [`net`] | the only HTTP client of the workspace's flows: checked addresses, one request per call |
+//! | `kafka` | one message to a Kafka topic, where the feature `kafka` is built |
 //! | [`nats`] | the NATS server that the operator has named |
 //! | [`signature`] | who sent this webhook? |
 //! | [`schedule`] | when does this cron fire next? |
@@ -25,6 +26,8 @@ pub mod effect;
 pub mod files;
 pub mod inline;
 pub mod javascript;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod namespace_files;
 pub mod nats;
 pub mod net;

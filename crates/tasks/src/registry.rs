@@ -15,9 +15,9 @@ pub(crate) enum Work {
 }
 
 macro_rules! task_types {
-    ($specs:ident, $works:ident: $($module:ident),* $(,)?) => {
-        static $specs: &[TaskSpec] = &[$(types::$module::SPEC),*];
-        static $works: &[Work] = &[$(types::$module::WORK),*];
+    ($specs:ident, $works:ident: $($(#[$built:meta])* $module:ident),* $(,)?) => {
+        static $specs: &[TaskSpec] = &[$($(#[$built])* types::$module::SPEC),*];
+        static $works: &[Work] = &[$($(#[$built])* types::$module::WORK),*];
     };
 }
 
@@ -29,6 +29,8 @@ task_types! {
     CONDUCTOR_SPECS, CONDUCTOR_WORKS:
     conductor_event,
     conductor_http,
+    #[cfg(feature = "kafka")]
+    conductor_kafka,
     conductor_script,
 }
 

@@ -6,6 +6,8 @@ mod suite {
     pub mod http;
     pub mod http_answers;
     pub mod inline;
+    #[cfg(feature = "kafka")]
+    pub mod kafka;
     pub mod kv;
     pub mod namespace;
     pub mod schedule;

@@ -68,8 +68,8 @@ impl Lowering<'_> {
             "PULL_WORKFLOW_MESSAGES" => {
                 errand(&errand_of(task, ErrandKind::Messages, "PULL_WORKFLOW_MESSAGES".to_owned()))
             }
-            "HTTP" | "EVENT" if task.async_complete => return self.answered_later(task, steps),
-            "HTTP" => effect(self.http_config(task)),
+            "HTTP" | "KAFKA_PUBLISH" | "EVENT" if task.async_complete => return self.answered_later(task, steps),
+            "HTTP" | "KAFKA_PUBLISH" => effect(self.request_config(task)),
             "EVENT" => event(task),
             "UPDATE_TASK" => TaskKind::Leaf { mode: LeafMode::Op, config: input() },
             "INLINE" => {
@@ -128,7 +128,7 @@ impl Lowering<'_> {
         }
     }
 
-    pub fn http_config(&mut self, task: &Task) -> Json {
+    pub fn request_config(&mut self, task: &Task) -> Json {
         if task.input_expression.is_some() {
             return task.whole_input();
         }
@@ -145,7 +145,7 @@ impl Lowering<'_> {
         let call = companion(&own, "call");
         let kind = match task.kind.as_str() {
             "EVENT" => event(task),
-            _ => TaskKind::Leaf { mode: LeafMode::Effect, config: self.http_config(task) },
+            _ => TaskKind::Leaf { mode: LeafMode::Effect, config: self.request_config(task) },
         };
         let allow_failure = task.optional;
         steps.push(Step { retry: retry(task), allow_failure, ..step(call.clone(), &task.kind, kind) });

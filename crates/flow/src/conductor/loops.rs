@@ -75,7 +75,7 @@ impl Lowering<'_> {
             );
             return;
         };
-        let kind = TaskKind::Leaf { mode: LeafMode::Effect, config: self.http_config(task) };
+        let kind = TaskKind::Leaf { mode: LeafMode::Effect, config: self.request_config(task) };
         let call = Step { retry: retry(task), ..step_of(task, kind) };
         let id = companion(&own, "condition");
         let condition = output_field(&id, "stop");

@@ -42,6 +42,9 @@ const BUILT: &[&str] = &[
     "PULL_WORKFLOW_MESSAGES",
 ];
 
+/// Only where the feature of this name is built: it brings a C library along.
+const KAFKA: &str = "KAFKA_PUBLISH";
+
 /// Types whose answer can be kept for others. What is computed on the spot is computed each time, which gives the same.
 const CACHED: &[&str] = &["SIMPLE", "HTTP", "INLINE", "LAMBDA", "JSON_JQ_TRANSFORM"];
 
@@ -136,9 +139,9 @@ impl<'a> Check<'a> {
 
     fn task(&mut self, task: &Task) {
         let kind = task.kind.as_str();
-        if !BUILT.contains(&kind) {
+        if !(BUILT.contains(&kind) || kind == KAFKA && cfg!(feature = "kafka")) {
             let message = match kind {
-                "KAFKA_PUBLISH" => "the task type KAFKA_PUBLISH is not built: send to Kafka with an HTTP task, through a REST proxy of it".to_owned(),
+                KAFKA => "the task type KAFKA_PUBLISH is not in this build of Semel: build it with `--features kafka`, or send to Kafka with an HTTP task, through a REST proxy of it".to_owned(),
                 _ => format!("the task type {kind} is not built; there are {}", BUILT.join(", ")),
             };
             self.say(format!("{}.type", task.path), message);
@@ -188,6 +191,11 @@ impl<'a> Check<'a> {
                 let has = has || task.task_definition["inputTemplate"]["http_request"].is_object();
                 self.required(task, "inputParameters.http_request or inputParameters.uri", has);
             }
+            KAFKA => {
+                let has = task.input.contains_key("kafka_request");
+                let has = has || task.task_definition["inputTemplate"]["kafka_request"].is_object();
+                self.required(task, "inputParameters.kafka_request", has);
+            }
             "JSON_JQ_TRANSFORM" => {
                 self.required(task, "inputParameters.queryExpression", task.input.contains_key("queryExpression"));
             }
@@ -211,6 +219,7 @@ impl<'a> Check<'a> {
             "SIMPLE",
             "HUMAN",
             "HTTP",
+            KAFKA,
             "JSON_JQ_TRANSFORM",
             "SUB_WORKFLOW",
             "SET_VARIABLE",

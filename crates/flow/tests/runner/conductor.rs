@@ -243,10 +243,6 @@ fn each_task_type_has_its_rules() {
             "tasks[0].sink: `$JS.API.STREAM.DELETE.ORDERS`: subjects of `$` and `_INBOX` are the server's own",
         ),
         (
-            json!({"type": "KAFKA_PUBLISH"}),
-            "tasks[0].type: the task type KAFKA_PUBLISH is not built: send to Kafka with an HTTP task, through a REST proxy of it",
-        ),
-        (
             json!({"type": "WAIT", "inputExpression": {"expression": "workflow.input"}}),
             "tasks[0].inputExpression: inputExpression is not built for WAIT; use inputParameters",
         ),
@@ -270,6 +266,49 @@ fn each_task_type_has_its_rules() {
         unknown[0].starts_with("tasks[0].type: the task type BUSINESS_RULE is not built; there are SIMPLE, HTTP"),
         "{unknown:?}"
     );
+}
+
+fn kafka(more: Json) -> Json {
+    let mut task = json!({"name": "t", "taskReferenceName": "t", "type": "KAFKA_PUBLISH"});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        task[name] = value.clone();
+    }
+    with_tasks(json!([task]))
+}
+
+#[cfg(not(feature = "kafka"))]
+#[test]
+fn kafka_is_refused_by_a_build_without_it() {
+    assert_eq!(
+        said(&kafka(json!({"inputParameters": {"kafka_request": {}}}))),
+        [
+            "tasks[0].type: the task type KAFKA_PUBLISH is not in this build of Semel: build it with `--features kafka`, or send to Kafka with an HTTP task, through a REST proxy of it"
+        ]
+    );
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn kafka_is_an_effect_of_its_own() {
+    use semel_core::ir::{LeafMode, TaskKind};
+    assert_eq!(
+        said(&kafka(json!({}))),
+        ["tasks[0]: inputParameters.kafka_request field is required for taskType: KAFKA_PUBLISH taskName: t"]
+    );
+    let steps = |more: Json| {
+        let mut definition = kafka(more);
+        definition["tasks"][0]["inputParameters"] = json!({"kafka_request": {"topic": "${workflow.input.t}"}});
+        let flow = flows(&definition.to_string()).remove(0);
+        let told = |step: semel_core::ir::Task| (step.id, step.type_name, step.kind);
+        flow.tasks.into_iter().map(told).collect::<Vec<_>>()
+    };
+    let config = json!({"kafka_request": {"topic": "${workflow.input.t}"}});
+    let sends = || TaskKind::Leaf { mode: LeafMode::Effect, config: config.clone() };
+    let kind = || "conductor.KAFKA_PUBLISH".to_owned();
+    assert_eq!(steps(json!({})), [("t".to_owned(), kind(), sends())]);
+    let later = steps(json!({"asyncComplete": true}));
+    assert_eq!(later[0], ("t~call".to_owned(), kind(), sends()));
+    assert_eq!((later.len(), later[1].0.as_str()), (2, "t"));
 }
 
 #[test]

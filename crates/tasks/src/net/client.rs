@@ -9,12 +9,14 @@
 
 use super::gate::{CALL, GateLayer, Passage, Shut};
 use super::guard::{Guard, GuardedResolver, Lookup, Refusal, SystemLookup};
-use super::slots::Slots;
+use super::slots::{Slot, Slots};
 use super::{NetConfig, NetError};
 use crate::effect::LEASE_LAPSED;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 use std::error::Error as StdError;
+#[cfg(feature = "kafka")]
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
@@ -92,6 +94,8 @@ impl CallError {
 
 pub struct Net {
     guard: Arc<Guard>,
+    #[cfg(feature = "kafka")]
+    lookup: Arc<dyn Lookup>,
     /// Keeps connections: a read may be repeated.
     reads: Client,
     /// One connection per call, with the gate in front of its first byte.
@@ -117,12 +121,31 @@ impl Net {
         let writes = builder(&guard, &lookup).pool_max_idle_per_host(0).connector_layer(GateLayer);
         Ok(Net {
             guard,
+            #[cfg(feature = "kafka")]
+            lookup,
             reads: reads.build().map_err(NetError::Tls)?,
             writes: writes.build().map_err(NetError::Tls)?,
             slots: Slots::new(config.calls_max, config.calls_per_host_max),
             timeout: Duration::from_millis(config.timeout_ms),
             answer_bytes_max: config.answer_bytes_max,
         })
+    }
+
+    /// The addresses of a server that is spoken to in another way than HTTP.
+    #[cfg(feature = "kafka")]
+    pub async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, CallError> {
+        let found = self.guard.addresses(self.lookup.as_ref(), host, port).await;
+        found.map_err(|error| match error.downcast_ref::<Refusal>() {
+            Some(refusal) => refused(refusal.clone()),
+            None => CallError::clean("connect", format!("{host} is not found: {error}"), true),
+        })
+    }
+
+    /// A place for a call to `host`, as all calls take one.
+    pub async fn place(&self, host: &str, timeout: Duration) -> Result<Slot, CallError> {
+        let taken = tokio::time::timeout(timeout, self.slots.take(host)).await;
+        let full = "no place for another outbound call became free in time";
+        taken.ok().flatten().ok_or_else(|| CallError::clean("no_slot", full, true))
     }
 
     /// One request, and the reads that its answer sends us to. All of them share the time of the call.
@@ -149,16 +172,7 @@ impl Net {
             Arc::new(Passage::new(call.send_before, self.guard.names_host(&url), url.port_or_known_default()));
         // Waiting for a place is not part of the call's time: it has not begun.
         let host = url.host_str().unwrap_or_default().to_owned();
-        let _slot = match tokio::time::timeout(timeout, self.slots.take(&host)).await {
-            Ok(Some(slot)) => slot,
-            Ok(None) | Err(_) => {
-                return Err(CallError::clean(
-                    "no_slot",
-                    "no place for another outbound call became free in time",
-                    true,
-                ));
-            }
-        };
+        let _slot = self.place(&host, timeout).await?;
         if passage.lapsed() {
             return Err(lapsed());
         }

@@ -11,6 +11,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use tower::BoxError;
 
 pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
@@ -76,6 +77,29 @@ impl Guard {
         url.host_str().is_some_and(|host| self.allow.names_host(host, port))
     }
 
+    /// Those of the addresses of a host that may be reached: one at least.
+    fn admitted(
+        &self,
+        host: String,
+        found: Vec<IpAddr>,
+        port: Option<u16>,
+        host_allowed: bool,
+    ) -> Result<Vec<IpAddr>, BoxError> {
+        if found.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")).into());
+        }
+        let checked: Vec<IpAddr> = found.into_iter().filter(|ip| self.admits(*ip, port, host_allowed)).collect();
+        if checked.is_empty() { Err(Refusal::Address(host).into()) } else { Ok(checked) }
+    }
+
+    /// The addresses of a host and port that is not the one of a URL.
+    #[cfg(feature = "kafka")]
+    pub async fn addresses(&self, lookup: &dyn Lookup, host: &str, port: u16) -> Result<Vec<SocketAddr>, BoxError> {
+        let found = lookup.lookup(host).await?;
+        let checked = self.admitted(host.to_owned(), found, Some(port), self.allow.names_host(host, port))?;
+        Ok(checked.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+    }
+
     fn admits(&self, ip: IpAddr, port: Option<u16>, host_allowed: bool) -> bool {
         let excepted = || host_allowed || self.allow.names_address(ip, port);
         match address::reach(ip) {
@@ -99,19 +123,8 @@ impl Resolve for GuardedResolver {
         let host = name.as_str().to_owned();
         let looking = self.lookup.lookup(&host);
         Box::pin(async move {
-            let found = looking.await?;
-            if found.is_empty() {
-                return Err(io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")).into());
-            }
-            let checked: Vec<SocketAddr> = found
-                .into_iter()
-                .filter(|ip| guard.admits(*ip, port, host_allowed))
-                .map(|ip| SocketAddr::new(ip, 0))
-                .collect();
-            if checked.is_empty() {
-                return Err(Refusal::Address(host).into());
-            }
-            Ok(Box::new(checked.into_iter()) as Addrs)
+            let checked = guard.admitted(host, looking.await?, port, host_allowed)?;
+            Ok(Box::new(checked.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
         })
     }
 }

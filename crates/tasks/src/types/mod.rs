@@ -3,6 +3,8 @@
 
 pub mod conductor_event;
 pub mod conductor_http;
+#[cfg(feature = "kafka")]
+pub mod conductor_kafka;
 pub mod conductor_script;
 pub mod debug_echo;
 pub mod debug_return;
