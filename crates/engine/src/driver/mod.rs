@@ -19,6 +19,7 @@ mod child;
 mod commit;
 mod control;
 mod failures;
+mod inbox;
 pub(crate) mod outcome;
 mod reads;
 mod settle;
@@ -27,7 +28,7 @@ mod wishes;
 use crate::again::run_again;
 use crate::api::{Asking, Control, ControlError, RunChange};
 use crate::away;
-use crate::conductor::{moments, sub_workflow_output};
+use crate::conductor::moments;
 use crate::evaluate::{Evaluator, Family, Found};
 use crate::flows::Flows;
 use crate::hearing::state_word;
@@ -39,11 +40,8 @@ use outcome::{masked, translate};
 use semel_core::ir::Moment;
 use semel_core::limits::Limits;
 use semel_core::planted;
-use semel_core::run::{
-    Action, By, EndStatus, Event, FAILED_FOR_GOOD, Failure, Input, NotPossible, Payload, Said, StepKey, decide,
-};
+use semel_core::run::{Action, By, EndStatus, Event, FAILED_FOR_GOOD, Input, NotPossible, StepKey, decide};
 use semel_core::{Hash16, Millis, RunId, WorkspaceId};
-use semel_expr::Value;
 use semel_store::{Done, Inbox, OpKind, RunCommit, RunRow, Settle, StoreError};
 use semel_tasks::{Outcome, Request};
 use serde_json::Value as Json;
@@ -833,50 +831,6 @@ impl Driver {
         for ticket in active.tickets() {
             self.out.push(Out::Answer { ticket, answer: Err(error.clone()) });
         }
-    }
-}
-
-impl Active {
-    fn take_in(&mut self, places: Places<'_>, seq: u64, message: Inbox) {
-        let input = match message {
-            Inbox::Promoted => Input::Start,
-            Inbox::Cancel { by } => Input::Cancel { by },
-            Inbox::CancelAlone { by } => Input::CancelAlone { by },
-            Inbox::Delivered { payload } => {
-                Input::Delivered { payload: Payload::new(Value::from_json(&payload).to_stored()) }
-            }
-            Inbox::ChildEnded { run, status, conclusion, warned, outputs, doubts } if self.flow.is_conductor() => {
-                let outputs = sub_workflow_output(run, &outputs);
-                Input::ChildEnded { run, status, conclusion, warned, outputs, doubts }
-            }
-            Inbox::ChildEnded { run, status, conclusion, warned, outputs, doubts } => {
-                let (status, outputs) = self.child_gives(&places, run, (status, warned), outputs);
-                Input::ChildEnded { run, status, conclusion, warned, outputs, doubts }
-            }
-            Inbox::DoubtsBelow { run, count } => Input::DoubtsBelow { run, count },
-            Inbox::ErrandLate { step, attempt, late, seen } => {
-                Input::Errand { step, attempt, said: Said::Late(late), seen }
-            }
-            Inbox::Stop { by, status, code, text } => Input::Stop { by, status, failure: Failure::new(code, text) },
-            Inbox::Restart { by } => Input::Restart { by },
-            Inbox::ChildReopened { run, by } => Input::ChildReopened { run, by },
-            Inbox::Asked { ticket, control, by } => return self.asked(places, seq, ticket, control, by),
-        };
-        self.queue.push_back(Queued { input, origin: Origin::Inbox(seq) });
-    }
-
-    /// A person's wish that came by way of another node.
-    fn asked(&mut self, places: Places<'_>, seq: u64, ticket: Hash16, control: Json, by: By) {
-        let control = serde_json::from_value(control).map_err(|error| format!("not a request: {error}"));
-        match control.and_then(|control| control_input(places, self, control, by)) {
-            Ok(input) => self.queue.push_back(Queued { input, origin: Origin::Asked { seq, ticket } }),
-            Err(text) => self.answer(seq, ticket, Some(text)),
-        }
-    }
-
-    fn answer(&mut self, seq: u64, ticket: Hash16, refused: Option<String>) {
-        self.pending.inbox_consumed.push(seq);
-        self.pending.answers.push((ticket, refused));
     }
 }
 
