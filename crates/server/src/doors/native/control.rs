@@ -95,8 +95,8 @@ pub async fn resume(call: Call) -> Answer {
             let said = Reviewed { decision, comment: body.comment };
             call.app.review(workspace, id, body.step_id, said, body.inputs, by).await?;
         }
-        None if body.comment.is_some() => {
-            return Err(Problem::new(Code::BodyInvalid, "`comment` goes with a `decision`: approve or deny"));
+        None if body.comment.is_some_and(|comment| !comment.is_empty()) => {
+            return Err(Problem::new(Code::IllegalArgument, "`comment` goes with a `decision`: approve or deny"));
         }
         None => call.app.resume(workspace, id, body.step_id, body.inputs, by).await?,
     }
