@@ -165,7 +165,7 @@ fn send(session: &Session, begin: &str, own: &mut Own, sets: Vec<Set>) -> std::r
     for set in sets {
         let began = Instant::now();
         own.next += 1;
-        let mut calls = vec![Call::Begin(begin.to_owned())];
+        let mut calls = vec![Call::Text(begin.to_owned())];
         calls.extend(ending(own, flush(&set)).into_iter().map(Call::Typed));
         calls.push(Call::Text(COMMIT_BATCH.into()));
         session.fly(calls).rows()?;

@@ -58,7 +58,7 @@ impl Sockets {
                             tracing::debug!("a connection to the database ended: {}", described(&error));
                         }
                     });
-                    Ok(marked(client, plans).await)
+                    marked(client, plans).await
                 }
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(Error::Lost("the database did not answer in time".into())),
@@ -70,17 +70,20 @@ impl Sockets {
     }
 }
 
-/// A connection that cannot be marked is used without names; if it is of no use at all, its first statement finds out.
-async fn marked(client: Client, plans: Plans) -> Session {
+/// A connection that cannot be marked is used without names; one that is lost already is none.
+async fn marked(client: Client, plans: Plans) -> Result<Session, Error> {
     if let Some(marking) = plans.marking() {
         match tokio::time::timeout(CONNECT_MAX, client.batch_execute(&marking)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) if error.as_db_error().is_none() => {}
-            Ok(Err(error)) => plans.give_up(&described(&error)),
-            Err(_) => plans.give_up("the database did not answer in time"),
+            Ok(Err(error)) => match Error::from(error) {
+                lost @ Error::Lost(_) => return Err(lost),
+                Error::Server { text, .. } => plans.give_up(&text),
+                Error::Damaged(damaged) => plans.give_up(&damaged.0),
+            },
+            Err(_) => return Err(Error::Lost("the database did not answer in time".into())),
         }
     }
-    Session { client, plans }
+    Ok(Session { client, plans })
 }
 
 /// How soon a lost connection for notes is made again.

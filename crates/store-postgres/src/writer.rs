@@ -429,7 +429,7 @@ impl Transaction<'_> {
         }
         fetch::prepare(&mut self.set, &wants);
         let statements = fetch::round(&self.set, &wants, Mode::Lock(self.care));
-        let mut calls = self.preface();
+        let mut calls = self.preface(Call::Begin);
         let before = calls.len();
         let parts: Vec<Part> = statements.iter().map(|(part, _)| *part).collect();
         calls.extend(statements.into_iter().map(|(_, statement)| Call::Typed(statement)));
@@ -453,13 +453,13 @@ impl Transaction<'_> {
 
     /// BEGIN, once. Whoever has locks already waits only briefly for more: two who wait for each other find out sooner
     /// than the database would tell them, and the one who gives up takes all its locks in order the next time.
-    fn preface(&self) -> Vec<Call> {
+    fn preface(&self, begin: fn(String) -> Call) -> Vec<Call> {
         match (self.rounds, self.care) {
-            (0, Care::Hopeful | Care::Careful) => vec![Call::Begin(self.shared.begin_write.clone())],
+            (0, Care::Hopeful | Care::Careful) => vec![begin(self.shared.begin_write.clone())],
             // Those who have lost twice go one after the other, and meet only those who have not.
             (0, Care::Insistent) => {
-                let (begin, turn) = (&self.shared.begin_write, &self.shared.turn);
-                vec![Call::Begin(format!("{begin}; {turn}"))]
+                let (write, turn) = (&self.shared.begin_write, &self.shared.turn);
+                vec![begin(format!("{write}; {turn}"))]
             }
             (1, Care::Hopeful | Care::Careful) => {
                 vec![Call::Text(format!("SET LOCAL lock_timeout = '{NEXT_LOCK_MAX}'"))]
@@ -469,12 +469,15 @@ impl Transaction<'_> {
     }
 
     fn land(self, own: Own, end: &str) -> std::result::Result<(), Landing> {
+        let ending = ending(&own, flush(&self.set));
         let mut calls = match (self.rounds, self.care) {
-            (0, _) => self.preface(),
+            // One call of a function has its plans anyway: a mark would only cost it.
+            (0, _) if ending.len() == 1 => self.preface(Call::Text),
+            (0, _) => self.preface(Call::Begin),
             (1, _) | (_, Care::Insistent) => vec![],
             (_, Care::Hopeful | Care::Careful) => vec![Call::Text(format!("SET LOCAL lock_timeout = '{LOCK_MAX}'"))],
         };
-        calls.extend(ending(&own, flush(&self.set)).into_iter().map(Call::Typed));
+        calls.extend(ending.into_iter().map(Call::Typed));
         calls.push(Call::Text(end.to_owned()));
         let flown = self.session.fly(calls);
         let all_sent = flown.all_sent;
