@@ -76,6 +76,8 @@ impl Pool {
 }
 
 type Result<T, E = StoreError> = std::result::Result<T, E>;
+/// How a session reads on one snapshot.
+type Ask = fn(&Session, &str, Vec<Statement>) -> Result<Vec<Vec<Row>>, Error>;
 
 /// Goes back to the pool whatever happens.
 struct Lent<'a> {
@@ -141,11 +143,7 @@ impl PostgresStore {
         values: impl Fn() -> Vec<Val<'static>>,
         read: impl Fn(&Row) -> Result<T, Error>,
     ) -> Result<Vec<T>> {
-        let found = self.pool.with(&self.shared, |session| {
-            let rows = session.snapshot(&self.shared.begin_read, vec![Statement::new(sql, values())])?;
-            rows[0].iter().map(&read).collect::<Result<Vec<T>, Error>>()
-        });
-        self.checked(found)
+        self.asked(Session::snapshot, sql, values, read)
     }
 
     /// As `all`, of rows that are found by their key: how they are found does not depend on what is looked for.
@@ -155,8 +153,18 @@ impl PostgresStore {
         values: impl Fn() -> Vec<Val<'static>>,
         read: impl Fn(&Row) -> Result<T, Error>,
     ) -> Result<Vec<T>> {
+        self.asked(Session::glance, sql, values, read)
+    }
+
+    fn asked<T>(
+        &self,
+        ask: Ask,
+        sql: &str,
+        values: impl Fn() -> Vec<Val<'static>>,
+        read: impl Fn(&Row) -> Result<T, Error>,
+    ) -> Result<Vec<T>> {
         let found = self.pool.with(&self.shared, |session| {
-            let rows = session.glance(&self.shared.begin_read, vec![Statement::new(sql, values())])?;
+            let rows = ask(session, &self.shared.begin_read, vec![Statement::new(sql, values())])?;
             rows[0].iter().map(&read).collect::<Result<Vec<T>, Error>>()
         });
         self.checked(found)
